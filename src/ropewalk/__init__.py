@@ -1,0 +1,1 @@
+"""Audit and prove how much of its context window a language model really reads."""

@@ -1,0 +1,69 @@
+"""Every error this package raises on purpose.
+
+The tree::
+
+    RopewalkError                  anything below; exit code 1 at the command line
+    +-- UsageError                 the caller asked for something that cannot be; exit code 2
+    |   +-- UnknownModelError      a name that is no file, folder, cached hub id or known model
+    |   +-- LengthError            a length, depth or trial count outside what is possible
+    |   +-- ScheduleError          a rotary schedule that cannot be built from what was given
+    +-- ModelFileError             a file that is there and cannot be used
+    |   +-- ConfigError            a configuration with missing, null or impossible values
+    |   +-- GgufError              a GGUF file that is truncated, corrupt or lies about sizes
+    +-- MissingPartError           an optional package that this command needs is not installed
+    +-- ScheduleMismatchError      the live model does not turn by the schedule that was read
+    +-- StoreError                 results that cannot be written, or a run folder in use
+
+A message says what was given, what is allowed, and what to do next. The command line prints
+it as one sentence and never shows a traceback for any of these.
+"""
+
+from __future__ import annotations
+
+
+class RopewalkError(Exception):
+    """Base of every error of this package."""
+
+    exit_code = 1
+
+
+class UsageError(RopewalkError, ValueError):
+    """What was asked for cannot be done as asked."""
+
+    exit_code = 2
+
+
+class UnknownModelError(UsageError):
+    """The name is no file, no folder, no cached hub id and no known model."""
+
+
+class LengthError(UsageError):
+    """A length, depth or number of trials is outside what is possible."""
+
+
+class ScheduleError(UsageError):
+    """A rotary schedule cannot be built from these values."""
+
+
+class ModelFileError(RopewalkError):
+    """A model's file exists and cannot be used."""
+
+
+class ConfigError(ModelFileError):
+    """A configuration has missing, null or impossible values."""
+
+
+class GgufError(ModelFileError):
+    """A GGUF file is truncated, corrupt, or states sizes it does not have."""
+
+
+class MissingPartError(RopewalkError, ImportError):
+    """An optional package that this command needs is not installed."""
+
+
+class ScheduleMismatchError(RopewalkError):
+    """The live model's inverse frequencies are not those of the schedule that was read."""
+
+
+class StoreError(RopewalkError):
+    """Results cannot be written, or another run holds the run folder."""

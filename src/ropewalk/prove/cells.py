@@ -1,0 +1,106 @@
+"""The values that a proof passes around: cells, prompts, answers. No logic, no torch.
+
+Lengths are in tokens of the model's own tokenizer, depths are shares from 0 (the needle is the
+first thing in the haystack) to 1 (the last), times are in seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What came of one prompt. Only the first three count for accuracy."""
+
+    HIT = "HIT"
+    """Every token of the value was the most likely one, and nothing continued it."""
+    MISS = "MISS"
+    """Something else was printed."""
+    WRONG = "WRONG"
+    """The value of another needle, a distractor, was printed."""
+    OVERFLOW = "OVERFLOW"
+    """The prompt does not fit what the model or the memory can take."""
+    ERROR = "ERROR"
+    """Something broke. Not an answer: the same command asks again."""
+
+
+JUDGED = (Outcome.HIT, Outcome.MISS, Outcome.WRONG)
+"""The outcomes that count for accuracy."""
+
+
+class Control(StrEnum):
+    """Prompts beside the grid that say whether the grid means anything."""
+
+    NONE = "none"
+    """An ordinary cell of the grid."""
+    NEEDLE_ONLY = "needle-only"
+    """The needle and the question with no haystack: can the model do the task at all?"""
+    NO_NEEDLE = "no-needle"
+    """The haystack without the needle: a HIT here is a guess, and must not happen."""
+    END = "end"
+    """The needle last before the question, at every length: what length alone costs."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """One question: `length` tokens in all, needle at `depth`, the `trial`-th of its kind."""
+
+    length: int
+    depth: float
+    trial: int
+    control: Control = Control.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt laid out for one cell.
+
+    `token_ids` ends where the model has to go on; `value_ids` are the tokens it should go on
+    with. `length` is the actual count, len(token_ids) + len(value_ids). `needle_start` is the
+    index of the needle's first token (-1 without a needle), `depth` the depth it really has.
+    `text` is what the tokens say, the value included.
+    """
+
+    cell: Cell
+    token_ids: tuple[int, ...]
+    value_ids: tuple[int, ...]
+    needle_start: int
+    depth: float
+    key: str
+    value: str
+    distractors: tuple[str, ...]
+    text: str
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and answer together."""
+        return len(self.token_ids) + len(self.value_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a subject made of a prompt.
+
+    `log_probability` is that of the whole value, teacher-forced, natural logarithm; None when
+    nothing was computed. `printed` is what greedy decoding says: the value for a HIT,
+    otherwise what was decoded, or the error's text.
+    """
+
+    outcome: Outcome
+    log_probability: float | None
+    printed: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A kept answer: the cell asked, what the prompt really was, and what came of it."""
+
+    cell: Cell
+    actual_length: int
+    actual_depth: float
+    key: str
+    value: str
+    answer: Answer
+    prompt_hash: str

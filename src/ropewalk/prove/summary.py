@@ -1,0 +1,101 @@
+"""What a finished or running proof amounts to: the values that reports draw.
+
+Made by `ropewalk.prove.statistics` from rows; no logic here. `low` and `high` are the ends of
+Wilson 95 % intervals of the share of HITs among judged answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ropewalk.prove.cells import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """`hits` of `judged` answers, with the ends of the Wilson interval (0 and 1 for none)."""
+
+    hits: int
+    judged: int
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float | None:
+        """hits / judged, None when nothing was judged."""
+        return self.hits / self.judged if self.judged else None
+
+
+@dataclass(frozen=True, slots=True)
+class CellSummary:
+    """One field of the heat map. `outcomes` counts every outcome, judged or not."""
+
+    length: int
+    depth: float
+    share: Share
+    outcomes: Mapping[Outcome, int]
+    mean_log_probability: float | None
+    asked: int
+    """How many answers are kept."""
+    planned: int
+    """How many the plan asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LengthSummary:
+    """A column pooled over its depths, and its worst depth with an interval of its own."""
+
+    length: int
+    pooled: Share
+    worst_depth: float | None
+    worst: Share
+    verdict: str
+    """"passes", "fails" or "undecided" against the threshold."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveLength:
+    """The longest length that is certain, and the longest that is still possible.
+
+    `certain`: every tested length up to it has its pooled interval above the threshold.
+    `possible`: no tested length up to it has its pooled interval below the threshold.
+    None: not even the shortest. `more_trials`: about how many further trials a cell would settle
+    the certain end if the model goes on as it did; 0 when it is settled.
+    """
+
+    certain: int | None
+    possible: int | None
+    threshold: float
+    threshold_rule: str
+    more_trials: int
+    sentence: str
+    """The result in one plain sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSummary:
+    """One control prompt kind at one length, and what it says in words."""
+
+    name: str
+    length: int
+    share: Share
+    reading: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """All of a run. `cells` holds every planned field, asked or not, lengths then depths."""
+
+    lengths: tuple[int, ...]
+    depths: tuple[float, ...]
+    trials: int
+    cells: tuple[CellSummary, ...]
+    columns: tuple[LengthSummary, ...]
+    effective: EffectiveLength
+    controls: tuple[ControlSummary, ...]
+    claimed_length: int | None
+    claimed_source: str
+    trained_length: int | None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What to print beside the result: model, schedule, seed, versions, command, seconds."""

@@ -1,0 +1,212 @@
+"""What a model says of position: one `PositionSpec`, whatever file it was read from.
+
+Values only; no formula and no file format lives here. A spec is groups of layers, because
+models give their layers different encodings (Gemma 3 has two rotary bases, SmolLM3 and Llama 4
+have layers without position, hybrids have layers without attention).
+Two numbers are never one: `PositionSpec.trained` and `PositionSpec.claimed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ropewalk.rope.scaling import UNSCALED, Scaling
+
+Layout = Literal["half", "interleaved"]
+"""How channels pair up: (i, i + rotary_dim / 2), or (2i, 2i + 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotary:
+    """Rotary encoding, complete: from this value alone every angle follows.
+
+    `rotary_dim` channels of each head's `head_dim` are turned; both are even counts of channels.
+    `sections` splits the pairs over position axes (mRoPE), empty for a single axis.
+    The `*_source` texts say which field, or which fallback, gave a value; they do not take part
+    in comparisons.
+    """
+
+    head_dim: int
+    rotary_dim: int
+    base: float
+    layout: Layout = "half"
+    scaling: Scaling = UNSCALED
+    sections: tuple[int, ...] = ()
+    base_source: str = field(default="given", compare=False)
+    rotary_dim_source: str = field(default="given", compare=False)
+    scaling_source: str = field(default="given", compare=False)
+
+    @property
+    def pairs(self) -> int:
+        """How many channel pairs turn."""
+        return self.rotary_dim // 2
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteRotary:
+    """Rotary encoding of which the file leaves something out, so that no angle can be stated.
+
+    `missing` names what is not there, in the field's terms ("base", "head_dim").
+    """
+
+    missing: tuple[str, ...]
+    head_dim: int | None = None
+    rotary_dim: int | None = None
+    base: float | None = None
+    layout: Layout = "half"
+    scaling: Scaling = UNSCALED
+    reason: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Alibi:
+    """A penalty on the scores that grows with distance, one slope a head (2108.12409)."""
+
+    heads: int | None
+    max_bias: float = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedPositions:
+    """A trained table added to the token vectors; position `rows` does not exist.
+
+    `offset` rows at the start serve no position (RoBERTa's 2, OPT's 2).
+    """
+
+    rows: int | None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sinusoidal:
+    """Fixed sines and cosines added to the token vectors (1706.03762, section 3.5)."""
+
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeBuckets:
+    """A learned bias for each bucket of relative distance (T5, 1910.10683, section 2.1)."""
+
+    buckets: int
+    max_distance: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoPosition:
+    """Attention that is told nothing of position (NoPE)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrent:
+    """A layer without attention, which knows order by its state (`kind`: "mamba", ...)."""
+
+    kind: str
+
+
+Encoding = (
+    Rotary
+    | IncompleteRotary
+    | Alibi
+    | LearnedPositions
+    | Sinusoidal
+    | RelativeBuckets
+    | NoPosition
+    | Recurrent
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How far back a layer sees: `size` tokens, sliding with the query or in fixed chunks."""
+
+    size: int
+    kind: Literal["sliding", "chunked"] = "sliding"
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxRule:
+    """What the scores are multiplied by beside 1/sqrt(head_dim), and what else shapes them.
+
+    `factor` multiplies the usual scale; `rule` says in words where it comes from. `softcap`
+    bounds scores by cap * tanh(score / cap). `temperature` describes a query scale that grows
+    with position, as (floor_scale, attn_scale) in Llama 4. `sinks`: a learned extra logit.
+    """
+
+    factor: float = 1.0
+    rule: str = "1/sqrt(head_dim), nothing added"
+    softcap: float | None = None
+    temperature: tuple[float, float] | None = None
+    sinks: bool = False
+
+
+PLAIN_SOFTMAX = SoftmaxRule()
+
+
+@dataclass(frozen=True, slots=True)
+class LayerGroup:
+    """Layers that treat position alike. `layers` are indices from 0; empty when unknown."""
+
+    name: str
+    layers: tuple[int, ...]
+    encoding: Encoding
+    window: Window | None = None
+    softmax: SoftmaxRule = PLAIN_SOFTMAX
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """A length in tokens and the field or the fallback that gave it.
+
+    `stated` is True only when the model's own files say the number. `tokens` is None when
+    nothing says it.
+    """
+
+    tokens: int | None
+    source: str
+    stated: bool = True
+
+    @classmethod
+    def unknown(cls, source: str = "not stated") -> Length:
+        """No number, and why."""
+        return cls(None, source, stated=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something a reader noticed and must not lose; `code` is stable, for tests and JSON.
+
+    `severity` "warning" asks the user to act, "note" tells. `remedy` says what to do, or "".
+    """
+
+    code: str
+    text: str
+    remedy: str = ""
+    severity: Literal["warning", "note"] = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class PositionSpec:
+    """Everything a model's files say of position.
+
+    `trained`: the length of the training (or of the formula's reference) that the files state.
+    `claimed`: the length the files promise. `other_lengths`: further fields that also name a
+    length (tokenizer, leftovers), to be shown and never merged. `format` says what was read
+    ("Hugging Face config, version 5 spelling", "GGUF version 3").
+    """
+
+    model_type: str
+    format: str
+    groups: tuple[LayerGroup, ...]
+    trained: Length
+    claimed: Length
+    other_lengths: tuple[Length, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+
+    def rotary_groups(self) -> Iterator[tuple[LayerGroup, Rotary]]:
+        """The groups whose angles can be computed, with their encoding."""
+        for group in self.groups:
+            if isinstance(group.encoding, Rotary):
+                yield group, group.encoding
