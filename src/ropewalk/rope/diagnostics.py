@@ -1,0 +1,171 @@
+"""What can be read off a rotary schedule before any model runs: turns, limits, horizon.
+
+Numbers only, and diagnostics only: none of them is a verdict on a model. Notation as in
+`ropewalk.rope.frequencies`: d = rotary_dim, b = base, T = trained length, L = claimed length,
+both in tokens; inverse frequencies in radians a token, fp64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ropewalk.errors import LengthError
+from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq, schedule
+from ropewalk.rope.scaling import LongRope
+from ropewalk.rope.spec import Rotary, Window
+
+TURN = 2.0 * math.pi
+NEW_ANGLE_TOLERANCE = 1e-9
+"""Relative room for rounding before a longer sweep counts as new angles."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """One rotary pair, read at the claimed length.
+
+    `unscaled` and `inv_freq` are radians a token before and after scaling, `divisor` their ratio;
+    `wavelength` is tokens a turn after scaling (infinite for a pair that does not turn); `turns`
+    are full turns within the trained length, as training saw the pair; `unseen` says whether
+    the claimed length shows the pair angles that training did not. None: no length to tell by.
+    """
+
+    index: int
+    unscaled: float
+    inv_freq: float
+    wavelength: float
+    divisor: float
+    turns: float | None
+    unseen: bool | None
+
+
+def pair_rows(
+    rotary: Rotary, trained: int | None, claimed: int | None, window: Window | None = None
+) -> tuple[PairRow, ...]:
+    """A row for each of the rotary_dim / 2 pairs, fastest first.
+
+    A pair is unseen when training swept less than a full circle of it and the claimed length
+    sweeps further: T f < 2 pi and L f' > T f (relative tolerance 1e-9), with f from
+    `trained_inv_freq` and f' the schedule at L. Scores depend on differences of position alone,
+    so a layer's window bounds both sweeps: T and L are then at most the window.
+
+    Raises ScheduleError when the schedule cannot be built.
+    """
+    built = schedule(rotary, claimed)
+    in_training = None if trained is None else trained_inv_freq(rotary, trained, claimed)
+    rows = []
+    for index, (before, after) in enumerate(zip(built.unscaled, built.inv_freq, strict=True)):
+        turns = unseen = None
+        if in_training is not None and trained is not None:
+            turns = trained * in_training[index] / TURN
+            if claimed is not None:
+                reach = [length if window is None else min(length, window.size)
+                         for length in (trained, claimed)]  # fmt: skip
+                unseen = _new_angles(reach[0] * in_training[index], reach[1] * after)
+        wavelength = TURN / after if after > 0.0 else math.inf
+        divisor = before / after if after > 0.0 else math.inf
+        rows.append(PairRow(index, before, after, wavelength, divisor, turns, unseen))
+    return tuple(rows)
+
+
+def trained_inv_freq(rotary: Rotary, trained: int, claimed: int | None) -> tuple[float, ...]:
+    """The frequencies training is taken to have used, radians a token.
+
+    - longrope: the short factors, at whose length the trained window lies.
+    - Any other type when the claim is longer than the trained length (linear, ntk, dynamic,
+      yarn, llama3, pair divisors): the base alone, since the scaling came after that training.
+    - Any type when nothing points to a shorter training: the schedule as shipped, at T.
+    """
+    if isinstance(rotary.scaling, LongRope):
+        return scaled_inv_freq(rotary, min(trained, rotary.scaling.switch_length))
+    if claimed is not None and claimed > trained:
+        return plain_inv_freq(rotary.base, rotary.rotary_dim)
+    return scaled_inv_freq(rotary, trained)
+
+
+def critical_dimension(rotary_dim: int, base: float, trained: int) -> int:
+    """d_extra = 2 ceil((d/2) log_b(T / 2 pi)) within [0, d] (2310.05209, section 3).
+
+    Channels below it made at least one full turn in training. LongRoPE2 finds the limit in
+    practice lower, so it is an upper estimate.
+    """
+    _positive(trained, "trained length")
+    pairs = math.ceil(rotary_dim / 2 * math.log(trained / TURN) / math.log(base))
+    return min(max(2 * pairs, 0), rotary_dim)
+
+
+def critical_base(base: float, trained: int, target: int) -> float:
+    """b^(log_{T/2pi}(target / 2 pi)): the base that tuning at `target` needs (2310.05209, 3).
+
+    Raises LengthError when T is within one turn of the fastest pair (6 tokens or fewer).
+    """
+    _positive(target, "target length")
+    if trained <= TURN:
+        raise LengthError(
+            f"the trained length is {trained}; a critical base needs more than 6 tokens, one "
+            "turn of the fastest pair"
+        )
+    return float(base ** (math.log(target / TURN) / math.log(trained / TURN)))
+
+
+def extrapolation_limit(rotary_dim: int, critical: int, base: float) -> float:
+    """T_extra = 2 pi b^(d_extra / d): tokens to which a tuned base extrapolates (2310.05209).
+
+    `critical` is d_extra of the first training, `base` the base of the tuning.
+    """
+    return TURN * float(base ** (critical / rotary_dim))
+
+
+def similarity_horizon(inv_freq: Sequence[float], limit: int, still_pairs: int = 0) -> int | None:
+    """The first distance m < `limit` with sum_i cos(m inv_i) < 0, or None (2405.14591).
+
+    Up to it a key like the query is expected to score above a random one. `still_pairs` counts
+    channel pairs that do not turn; each adds cos 0 = 1. The search is exact to about 1e-10 of
+    the sum: with m = a K + c the cosine of a sum makes each block one matrix product in fp64.
+
+    Raises LengthError when `limit` is below 1.
+    """
+    _positive(limit, "limit")
+    if still_pairs >= len(inv_freq):
+        return None
+    import numpy as np
+
+    frequencies = np.asarray(inv_freq, dtype=np.float64)
+    width = min(1024, limit)
+    fine = np.outer(frequencies, np.arange(width, dtype=np.float64))
+    fine_cos, fine_sin = np.cos(fine), np.sin(fine)
+    block = 64  # rows a product: 64 x 1024 sums are half a MB
+    starts = np.arange(0, limit, width, dtype=np.float64)
+    for first in range(0, len(starts), block):
+        coarse = np.outer(starts[first : first + block], frequencies)
+        sums = np.cos(coarse) @ fine_cos - np.sin(coarse) @ fine_sin + still_pairs
+        below = np.flatnonzero(sums.ravel() < 0.0)
+        if below.size:
+            found = first * width + int(below[0])
+            return found if found < limit else None
+    return None
+
+
+def alibi_slopes(heads: int, max_bias: float = 8.0) -> tuple[float, ...]:
+    """One slope a head, as the authors' code has them (2108.12409, footnote and code).
+
+    A power of two n: 2^(-max_bias (h+1) / n). Otherwise those of the next lower power of two,
+    then every other one of the next higher. The paper's text has one geometric series instead.
+    """
+    _positive(heads, "number of heads")
+    power = 1 << (heads.bit_length() - 1)
+    slopes = [2.0 ** (-max_bias * (h + 1) / power) for h in range(power)]
+    finer = [2.0 ** (-max_bias * (h + 1) / (2 * power)) for h in range(0, 2 * power, 2)]
+    return tuple(slopes + finer[: heads - power])
+
+
+def _new_angles(trained_sweep: float, claimed_sweep: float) -> bool:
+    """Whether a sweep in radians passes what training showed, short of the full circle."""
+    return trained_sweep < TURN and claimed_sweep > trained_sweep * (1.0 + NEW_ANGLE_TOLERANCE)
+
+
+def _positive(value: int, what: str) -> None:
+    """Refuse counts below 1."""
+    if value < 1:
+        raise LengthError(f"the {what} is {value}; it must be at least 1")
