@@ -1,0 +1,182 @@
+"""Findings that follow from a rotary schedule and the lengths together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ropewalk.audit.result import Finding, Origin, RotaryAudit
+from ropewalk.rope.frequencies import yarn_mscale
+from ropewalk.rope.scaling import DynamicNtk, Linear, Llama3, LongRope, PairDivisors, Yarn
+from ropewalk.rope.spec import Length, PositionSpec
+
+LENGTH_TOLERANCE = 0.01
+"""Lengths within one per cent agree: configurations round them."""
+
+
+def schedule_findings(
+    spec: PositionSpec, trained: Length, rotary: tuple[RotaryAudit, ...], origin: Origin
+) -> Iterator[Finding]:
+    """Every finding about the groups whose angles are known; equal ones are not merged here."""
+    for part in rotary:
+        yield from _factor_and_lengths(spec, trained, part)
+        yield from _short_prompts(part, origin)
+        yield from _length_dependence(spec, part)
+        yield from _unseen(spec, trained, part)
+        yield from _base_need(trained, part)
+        yield from _amplitude(part)
+        if isinstance(part.rotary.scaling, PairDivisors):
+            yield Finding(
+                "schedule-in-tensor",
+                "note",
+                f"{part.group.name}: the scaling lies only in a tensor of divisors, which some "
+                "loaders drop (transformers does, for a GGUF).",
+                "Compare the live tables with the file after loading; `ropewalk prove` does.",
+            )
+
+
+def _factor_and_lengths(
+    spec: PositionSpec, trained: Length, part: RotaryAudit
+) -> Iterator[Finding]:
+    claimed, scaling = spec.claimed.tokens, part.rotary.scaling
+    if claimed is None:
+        return
+    name = part.group.name
+    match scaling:
+        case Yarn(factor=factor) | Linear(factor=factor) if trained.stated and trained.tokens:
+            reach = factor * trained.tokens
+            if _agree(reach, claimed):
+                return
+            yield Finding(
+                "factor-lengths-disagree",
+                "warning",
+                f"{name}: factor {factor:g} x trained {trained.tokens} = {reach:.0f}, but "
+                f"{claimed} is claimed, a ratio of {claimed / trained.tokens:g}.",
+                "Find out which of the three numbers training used; engines follow the factor.",
+            )
+        case Llama3(factor=factor, anchor_length=anchor):
+            reach = factor * anchor
+            if _agree(reach, claimed):
+                return
+            side = "short of" if reach < claimed else "beyond"
+            yield Finding(
+                "llama3-claim",
+                "note",
+                f"{name}: factor {factor:g} x reference length {anchor} = {reach:.0f}, {side} the "
+                f"claimed {claimed}; the claim rests on {spec.claimed.source} alone.",
+                "Do not compute a length from a llama3 factor; prove the one you need.",
+            )
+        case _:
+            return
+
+
+def _short_prompts(part: RotaryAudit, origin: Origin) -> Iterator[Finding]:
+    """Scalings that leave no prompt untouched."""
+    scaling, name = part.rotary.scaling, part.group.name
+    if isinstance(scaling, Yarn) and scaling.factor > 1.0 and origin.code != "yarn-trained":
+        yield Finding(
+            "static-yarn",
+            "note",
+            f"{name}: YaRN is static: it also changes prompts within {scaling.ramp_length} "
+            "tokens, often for the worse.",
+            "If the model was not trained with it, remove the scaling for shorter prompts.",
+        )
+    if isinstance(scaling, LongRope) and any(f != 1.0 for f in scaling.short_factor):
+        low, high = min(scaling.short_factor), max(scaling.short_factor)
+        yield Finding(
+            "short-factors-stretch",
+            "note",
+            f"{name}: the short factors are not 1 ({low:g} to {high:g}), so short prompts are "
+            "rescaled too.",
+            "Keep them: the model was fitted to them; do not serve short prompts unscaled.",
+        )
+
+
+def _length_dependence(spec: PositionSpec, part: RotaryAudit) -> Iterator[Finding]:
+    scaling, name, claimed = part.rotary.scaling, part.group.name, spec.claimed.tokens
+    if isinstance(scaling, DynamicNtk) and scaling.factor != 1.0:
+        yield Finding(
+            "depends-on-length",
+            "note",
+            f"{name}: past {scaling.anchor_length} tokens the base grows with the prompt. Keys "
+            "cached before do not match later queries; engines differ: transformers recomputes "
+            "with each call, vLLM fixes one length at load.",
+            f"Stay within {scaling.anchor_length} tokens, or fix one base for all lengths.",
+        )
+    if not isinstance(scaling, LongRope) or scaling.short_factor == scaling.long_factor:
+        return
+    if claimed is not None and claimed <= scaling.switch_length:
+        return
+    yield Finding(
+        "depends-on-length",
+        "warning",
+        f"{name}: the factors switch past {scaling.switch_length} tokens. Keys cached before the "
+        "switch do not match later queries; engines differ: transformers chooses with each call, "
+        "vLLM once at load, mlx always takes the long factors.",
+        "Choose the mode by the longest length that a conversation will reach, before it starts.",
+    )
+
+
+def _unseen(spec: PositionSpec, trained: Length, part: RotaryAudit) -> Iterator[Finding]:
+    if not part.unseen:
+        return
+    name, of = part.group.name, len(part.pairs)
+    text = (
+        f"{name}: {part.unseen} of {of} pairs meet angles at {spec.claimed.tokens} tokens that "
+        f"{trained.tokens} tokens never showed."
+    )
+    if isinstance(part.rotary.scaling, Llama3):
+        yield Finding(
+            "unseen-angles",
+            "note",
+            f"{text[:-1]}; that is the formula's reference length, and later training may have "
+            "shown them.",
+            "Read the model's report for the lengths of its last training.",
+        )
+        return
+    yield Finding(
+        "unseen-angles",
+        "warning",
+        text,
+        "Scale further, train at the claimed length, or stay within the trained one.",
+    )
+
+
+def _base_need(trained: Length, part: RotaryAudit) -> Iterator[Finding]:
+    horizon, window = part.trained_horizon, part.group.window
+    if horizon is None or horizon.tokens is None or trained.tokens is None:
+        return
+    if window is not None and window.size <= horizon.tokens:
+        return
+    guessed = "" if trained.stated else "guessed "
+    yield Finding(
+        "horizon-below-trained",
+        "note",
+        f"{part.group.name}: base {part.rotary.base:,.10g} has its similarity horizon at "
+        f"{horizon.tokens} tokens, below the {guessed}trained length {trained.tokens}. A "
+        "diagnostic, not a verdict: many good models are like this.",
+        f"Prove retrieval beyond {horizon.tokens} tokens.",
+    )
+
+
+def _amplitude(part: RotaryAudit) -> Iterator[Finding]:
+    """An mscale pair that cancels on cos and sin relies on the softmax to carry the amplitude."""
+    scaling = part.rotary.scaling
+    if not isinstance(scaling, Yarn) or scaling.attention_factor is not None:
+        return
+    if not scaling.mscale or not scaling.mscale_all_dim or scaling.factor <= 1.0:
+        return
+    wanted = yarn_mscale(scaling.factor, scaling.mscale_all_dim) ** 2
+    if part.group.softmax.factor != 1.0:
+        return
+    yield Finding(
+        "amplitude-incomplete",
+        "warning",
+        f"{part.group.name}: mscale {scaling.mscale:g} over mscale_all_dim "
+        f"{scaling.mscale_all_dim:g} leaves {part.claim.attention_factor:g} on cos and sin, and "
+        f"nothing multiplies the softmax by {wanted:.5g}: half of the pair is missing.",
+        "Check that the model's code scales the softmax; if not, remove both mscale keys.",
+    )
+
+
+def _agree(first: float, second: float) -> bool:
+    return abs(first - second) <= LENGTH_TOLERANCE * max(first, second)
