@@ -61,7 +61,8 @@ class EffectiveLength:
     `certain`: every tested length up to it has its pooled interval above the threshold.
     `possible`: no tested length up to it has its pooled interval below the threshold.
     None: not even the shortest. `more_trials`: about how many further trials a cell would settle
-    the certain end if the model goes on as it did; 0 when it is settled.
+    the first length that is not certain if the model goes on as it did; 0 when it is settled, or
+    when no number of trials would settle it (the sentence says which).
     """
 
     certain: int | None
