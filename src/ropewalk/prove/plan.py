@@ -1,0 +1,183 @@
+"""Which questions to ask, in which order, and how long they will take.
+
+The order is trial by trial, shortest lengths first: a run that is cut off early still leaves a
+whole map, thinner than planned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ropewalk.errors import LengthError
+from ropewalk.prove.cells import Cell, Control
+
+MOST_TOKENS = 2**31 - 1
+"""Positions are 32-bit integers in many engines."""
+
+MOST_DEPTHS = 101
+"""One a percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An ordered run over a grid. `cells` holds the controls too."""
+
+    lengths: tuple[int, ...]
+    depths: tuple[float, ...]
+    trials: int
+    cells: tuple[Cell, ...]
+
+    @property
+    def tokens(self) -> int:
+        """Prompt tokens of the whole plan; needle-only prompts count as none."""
+        return sum(cell.length for cell in self.cells)
+
+
+def make_plan(
+    lengths: Sequence[int], depths: Sequence[float], trials: int, control_trials: int = 1
+) -> Plan:
+    """Every length at every depth `trials` times, and `control_trials` of each control.
+
+    Controls: the needle alone (length 0: as short as it gets), and at every length a prompt
+    without a needle and one with the needle at the end. The last is left out where depth 1 is
+    in the grid, because it would be the same prompt. Raises LengthError for empty, repeated or
+    impossible values.
+    """
+    _check_lengths(lengths)
+    _check_depths(depths)
+    if trials < 1:
+        raise LengthError(f"{trials} trials is impossible: at least 1 a cell.")
+    if not 0 <= control_trials <= trials:
+        raise LengthError(f"{control_trials} control trials is impossible: 0 to {trials} can be.")
+    ladder, steps = tuple(sorted(lengths)), tuple(sorted(depths))
+    cells: list[Cell] = []
+    for trial in range(trials):
+        with_controls = trial < control_trials
+        if with_controls:
+            cells.append(Cell(0, 0.0, trial, Control.NEEDLE_ONLY))
+        for length in ladder:
+            cells.extend(Cell(length, depth, trial) for depth in steps)
+            if with_controls:
+                cells.append(Cell(length, 0.0, trial, Control.NO_NEEDLE))
+            if with_controls and 1.0 not in steps:
+                cells.append(Cell(length, 1.0, trial, Control.END))
+    return Plan(ladder, steps, trials, tuple(cells))
+
+
+def parse_lengths(text: str) -> tuple[int, ...]:
+    """Read "2048,8000" or "4k,32k" (k is 1024 tokens), ascending.
+
+    Raises LengthError for anything else, for repeats, and outside 1 to MOST_TOKENS.
+    """
+    lengths: list[int] = []
+    for item in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,10})([kK]?)\s*", item)
+        if match is None:
+            raise LengthError(
+                f"length {item.strip()!r} in {text!r} is not understood: write whole tokens with "
+                "commas between, like 2048,8000 or 4k,32k, where k is 1024."
+            )
+        lengths.append(int(match[1]) * (1024 if match[2] else 1))
+    _check_lengths(lengths)
+    return tuple(sorted(lengths))
+
+
+def parse_depths(text: str) -> tuple[float, ...]:
+    """Read percents "0,25,50" or "50%", or a count: "5" is 0, 25, 50, 75 and 100 %.
+
+    A lone whole number is a count, evenly spaced with both ends; a percent sign makes it one
+    depth. Returns shares from 0 to 1, ascending. Raises LengthError for anything else, for
+    repeats, and outside 0 to 100 %.
+    """
+    if re.fullmatch(r"\s*[0-9]{1,9}\s*", text):
+        count = int(text)
+        if not 2 <= count <= MOST_DEPTHS:
+            raise LengthError(
+                f"{count} evenly spaced depths is impossible: 2 to {MOST_DEPTHS} can be; a single "
+                "depth is written with a percent sign, like 50%."
+            )
+        return tuple(step / (count - 1) for step in range(count))
+    depths: list[float] = []
+    for item in text.split(","):
+        match = re.fullmatch(r"\s*(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)\s*%?\s*", item)
+        if match is None:
+            raise LengthError(
+                f"depth {item.strip()!r} in {text!r} is not understood: write percents from 0 to "
+                "100 with commas between, like 0,25,50,75,100, or a count, like 5."
+            )
+        depths.append(float(match[1]) / 100)
+    _check_depths(depths)
+    return tuple(sorted(depths))
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Seconds of a prompt of L tokens: per_token * L + per_token_squared * L^2.
+
+    The defaults are a guess, about a model of 135 million parameters on two CPU cores; they
+    only serve until the first answer.
+    """
+
+    per_token: float = 1e-3
+    per_token_squared: float = 2.5e-8
+
+    def seconds(self, length: int) -> float:
+        """Expected seconds of one prompt of `length` tokens."""
+        return self.per_token * length + self.per_token_squared * length * length
+
+    def fit(self, seen: Sequence[tuple[int, float]]) -> CostModel:
+        """The non-negative model nearest to the (length, seconds) pairs seen.
+
+        Nearest in seconds a token, least squares, so that short prompts count as much as long
+        ones. With one length seen this model's shape is kept and scaled to it; with none it is
+        returned as it is. Pairs without tokens say nothing and are left out.
+        """
+        points = [(float(length), seconds / length) for length, seconds in seen if length > 0]
+        if not points:
+            return self
+        mean_length = sum(length for length, _ in points) / len(points)
+        mean_pace = sum(pace for _, pace in points) / len(points)
+        scatter = sum((length - mean_length) ** 2 for length, _ in points)
+        if scatter == 0:
+            scale = mean_pace * mean_length / self.seconds(int(mean_length))
+            return CostModel(self.per_token * scale, self.per_token_squared * scale)
+        slope = (
+            sum((length - mean_length) * (pace - mean_pace) for length, pace in points) / scatter
+        )
+        if slope <= 0:
+            return CostModel(mean_pace, 0.0)
+        if slope * mean_length > mean_pace:
+            squares = sum(length * length for length, _ in points)
+            return CostModel(0.0, sum(length * pace for length, pace in points) / squares)
+        return CostModel(mean_pace - slope * mean_length, slope)
+
+    def eta(self, remaining: Iterable[Cell]) -> float:
+        """Expected seconds for all the cells that remain."""
+        return sum(self.seconds(cell.length) for cell in remaining)
+
+
+def _check_lengths(lengths: Sequence[int]) -> None:
+    if not lengths:
+        raise LengthError("no lengths were given: name at least one, like 2048.")
+    for length in lengths:
+        if not 1 <= length <= MOST_TOKENS:
+            raise LengthError(
+                f"a length of {length} tokens is impossible: 1 to {MOST_TOKENS} can be."
+            )
+        if lengths.count(length) > 1:
+            raise LengthError(f"the length {length} is given twice: name each length once.")
+
+
+def _check_depths(depths: Sequence[float]) -> None:
+    if not depths:
+        raise LengthError("no depths were given: name at least one, like 50%.")
+    for depth in depths:
+        if not 0 <= depth <= 1:
+            raise LengthError(
+                f"a depth of {depth * 100:g} % is impossible: 0 (the needle comes first) to 100 % "
+                "(it comes last) can be."
+            )
+        if depths.count(depth) > 1:
+            raise LengthError(f"the depth {depth * 100:g} % is given twice: name each depth once.")
