@@ -1,0 +1,216 @@
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ropewalk.errors import StoreError
+from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
+from ropewalk.prove.store import DATABASE, IDENTITY, SCHEMA_VERSION, Store
+
+FACTS = {"model": "aa", "schedule": "bb", "tokenizer": "cc", "seed": "0", "lengths": "64"}
+
+
+def a_row(number: int = 0, outcome: Outcome = Outcome.HIT) -> Row:
+    cell = Cell(64, 0.1, number, Control.END)
+    answer = Answer(outcome, -0.1 - number, f"é\n{number}", 1.5)
+    return Row(cell, 63, 0.1 + 1e-17, "key", "value", answer, f"hash{number}")
+
+
+def test_what_was_kept_is_read_back_exactly(tmp_path: Path) -> None:
+    rows = [a_row(0), a_row(1, Outcome.OVERFLOW)]
+    rows.append(
+        Row(Cell(64, 0.0, 2), 64, 0.0, "k", "v", Answer(Outcome.MISS, None, "", 0.0), "hash2")
+    )
+    with Store.open(tmp_path / "new" / "folder", FACTS) as store:
+        for row in rows:
+            store.add(row, f"text of {row.prompt_hash}")
+    with Store.read(tmp_path / "new" / "folder") as store:
+        assert sorted(store.rows(), key=lambda row: row.prompt_hash) == rows
+        assert store.prompt_text("hash1") == "text of hash1"
+        assert store.facts() == FACTS
+
+
+def test_an_error_is_not_done_and_is_replaced(tmp_path: Path) -> None:
+    with Store.open(tmp_path, FACTS) as store:
+        store.add(a_row(0, Outcome.ERROR), "text")
+        assert not store.done("hash0")
+        store.add(a_row(0, Outcome.MISS), "text")
+        assert store.done("hash0")
+        assert [row.answer.outcome for row in store.rows()] == [Outcome.MISS]
+
+
+def test_an_answer_is_never_replaced(tmp_path: Path) -> None:
+    with Store.open(tmp_path, FACTS) as store:
+        store.add(a_row(0, Outcome.MISS), "text")
+        with pytest.raises(StoreError, match="has an answer"):
+            store.add(a_row(0, Outcome.HIT), "text")
+        assert [row.answer.outcome for row in store.rows()] == [Outcome.MISS]
+
+
+def test_the_same_run_may_grow(tmp_path: Path) -> None:
+    with Store.open(tmp_path, FACTS) as store:
+        store.add(a_row(), "text")
+    with Store.open(tmp_path, FACTS | {"lengths": "64,128"}) as store:
+        assert store.done("hash0")
+        assert store.facts()["lengths"] == "64,128"
+
+
+@pytest.mark.parametrize("name", IDENTITY)
+def test_another_run_is_not_mixed_in(tmp_path: Path, name: str) -> None:
+    with Store.open(tmp_path, FACTS) as store:
+        store.add(a_row(), "text")
+    was = FACTS.get(name, "not stated")
+    with pytest.raises(StoreError, match=f"{name} was {was} and is other.*another --out folder"):
+        Store.open(tmp_path, FACTS | {name: "other"})
+    with Store.open(tmp_path, FACTS) as store:  # the refusal left no lock and changed nothing
+        assert store.facts() == FACTS
+
+
+def test_a_second_writer_is_told_who_writes(tmp_path: Path) -> None:
+    with (
+        Store.open(tmp_path, FACTS),
+        pytest.raises(
+            StoreError,
+            match=rf"another run \(process {os.getpid()}\) is writing to .*: wait for it, or "
+            "choose another --out folder",
+        ),
+    ):
+        Store.open(tmp_path, FACTS)
+    Store.open(tmp_path, FACTS).close()
+
+
+def test_a_reader_sees_what_a_running_writer_has_kept(tmp_path: Path) -> None:
+    with Store.open(tmp_path, FACTS) as writer:
+        writer.add(a_row(0), "text")
+        with Store.read(tmp_path) as reader:
+            assert len(reader.rows()) == 1
+            writer.add(a_row(1), "text")
+            assert len(reader.rows()) == 2
+
+
+def test_a_reader_cannot_write(tmp_path: Path) -> None:
+    Store.open(tmp_path, FACTS).close()
+    with Store.read(tmp_path) as reader, pytest.raises(StoreError, match="readonly"):
+        reader.add(a_row(), "text")
+
+
+def test_a_folder_without_results_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="holds no results"):
+        Store.read(tmp_path / "nowhere")
+
+
+def test_a_file_in_the_place_of_the_folder_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StoreError, match="choose another --out folder"):
+        Store.open(tmp_path / "file", FACTS)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder nobody can write")
+def test_a_folder_that_cannot_be_made_is_a_clear_error() -> None:
+    with pytest.raises(StoreError, match="cannot make the run folder in /proc/ropewalk"):
+        Store.open(Path("/proc/ropewalk"), FACTS)
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder nobody can write")
+def test_a_folder_that_cannot_be_written_is_a_clear_error() -> None:
+    with pytest.raises(StoreError, match="cannot write in /proc/self"):
+        Store.open(Path("/proc/self"), FACTS)
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / DATABASE).write_bytes(b"not a database at all" * 100)
+    with pytest.raises(StoreError, match="is damaged: move it away"):
+        Store.open(tmp_path, FACTS)
+    with pytest.raises(StoreError, match="is damaged: move it away"):
+        Store.read(tmp_path)
+    assert (tmp_path / DATABASE).read_bytes().startswith(b"not a database")
+
+
+def test_pages_overwritten_in_the_middle_are_a_clear_error(tmp_path: Path) -> None:
+    with Store.open(tmp_path, FACTS) as store:
+        for number in range(50):
+            store.add(a_row(number), "text" * 500)
+    with (tmp_path / DATABASE).open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+    with pytest.raises(StoreError, match="is damaged: move it away"):
+        Store.open(tmp_path, FACTS)
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / DATABASE)
+    other.execute("CREATE TABLE mine (x)")
+    other.close()
+    with pytest.raises(StoreError, match="is not a results file of ropewalk"):
+        Store.open(tmp_path, FACTS)
+
+
+def test_a_newer_format_asks_for_an_update(tmp_path: Path) -> None:
+    Store.open(tmp_path, FACTS).close()
+    newer = sqlite3.connect(tmp_path / DATABASE)
+    newer.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    newer.close()
+    with pytest.raises(StoreError, match="update ropewalk"):
+        Store.open(tmp_path, FACTS)
+    with pytest.raises(StoreError, match="update ropewalk"):
+        Store.read(tmp_path)
+
+
+def test_a_full_disk_keeps_what_was_kept_and_the_rest_is_not_done(tmp_path: Path) -> None:
+    with Store.open(tmp_path, FACTS) as store:
+        store.add(a_row(0), "short")
+        # SQLite itself refuses to grow the file, with the error of a full disk.
+        (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(
+            StoreError,
+            match=r"full\); the answers before it are kept; make room on the disk, and the same "
+            "command goes on",
+        ):
+            store.add(a_row(1), "long" * 10_000)
+        assert store.done("hash0")
+        assert not store.done("hash1")
+    with Store.open(tmp_path, FACTS) as store:
+        store.add(a_row(1), "long" * 10_000)
+        assert len(store.rows()) == 2
+
+
+FILLS = """
+import resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from ropewalk.prove.cells import Answer, Cell, Outcome, Row
+from ropewalk.prove.store import Store
+from ropewalk.errors import StoreError
+with Store.open(Path(sys.argv[1]), {"model": "m"}) as store:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+    for i in range(1000):
+        row = Row(Cell(1, 0.0, i), 1, 0.0, "", "", Answer(Outcome.HIT, None, "", 0.0), str(i))
+        try:
+            store.add(row, "x" * 5000)
+        except StoreError as error:
+            print(i, error)
+            break
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file size limits are POSIX")
+def test_writes_refused_by_the_system_lose_nothing(tmp_path: Path) -> None:
+    source = Path(__file__).parents[2] / "src"
+    ran = subprocess.run(
+        [sys.executable, "-c", FILLS, str(tmp_path), str(source)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    count, _, message = ran.stdout.partition(" ")
+    assert int(count) > 5
+    assert "the answers before it are kept" in message
+    with Store.read(tmp_path) as store:
+        assert len(store.rows()) == int(count)
