@@ -1,0 +1,135 @@
+"""Results for other programs: rows as CSV, rows and summary as JSON.
+
+CSV text cells that a spreadsheet would run as a formula (beginning with = + - @, a tab or a
+carriage return) get an apostrophe in front, because keys, values and printed texts come from
+models and files. JSON holds every text exactly as it was.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+
+from ropewalk.errors import StoreError
+from ropewalk.prove.cells import Row
+from ropewalk.prove.summary import RunSummary
+
+JSON_FORMAT = 1
+"""Raised whenever a name in the JSON changes its meaning or goes."""
+
+COLUMNS = (
+    "length",
+    "depth",
+    "trial",
+    "control",
+    "actual_length",
+    "actual_depth",
+    "key",
+    "value",
+    "outcome",
+    "log_probability",
+    "printed",
+    "seconds",
+    "prompt_hash",
+)
+"""Of the CSV and of a row in JSON. Lengths in tokens, depths as shares, natural logarithms."""
+
+
+def rows_to_csv(rows: Iterable[Row]) -> str:
+    """One line a row under a line of COLUMNS, RFC 4180 quoting; missing numbers are empty."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(COLUMNS)
+    for row in rows:
+        writer.writerow(
+            _not_a_formula(cell) if isinstance(cell, str) else cell for cell in _record(row)
+        )
+    return out.getvalue()
+
+
+def run_to_json(summary: RunSummary, rows: Iterable[Row]) -> dict[str, object]:
+    """Summary and rows as plain JSON values.
+
+    A number that JSON cannot hold (minus infinity, for a value thought impossible) becomes its
+    name as a text, like "-inf".
+    """
+    return {
+        "format": JSON_FORMAT,
+        "summary": _plain(summary),
+        "rows": [dict(zip(COLUMNS, map(_plain, _record(row)), strict=True)) for row in rows],
+    }
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write UTF-8 text beside `path`, then rename: readers see the old file or the whole new.
+
+    Line ends are kept as they are. Raises StoreError when it cannot be written.
+    """
+    beside: Path | None = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="", dir=path.parent, prefix=path.name, delete=False
+        ) as out:
+            beside = Path(out.name)
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        # A temporary file is private by default; a report is as readable as any other file.
+        umask = os.umask(0)
+        os.umask(umask)
+        beside.chmod(0o666 & ~umask)
+        beside.replace(path)
+    except OSError as error:
+        if beside is not None:
+            beside.unlink(missing_ok=True)
+        raise StoreError(
+            f"cannot write {path} ({error.strerror}): choose a file in a folder that can be "
+            "written and has room."
+        ) from error
+
+
+def _record(row: Row) -> tuple[object, ...]:
+    cell, answer = row.cell, row.answer
+    return (
+        cell.length,
+        cell.depth,
+        cell.trial,
+        cell.control.value,
+        row.actual_length,
+        row.actual_depth,
+        row.key,
+        row.value,
+        answer.outcome.value,
+        answer.log_probability,
+        answer.printed,
+        answer.seconds,
+        row.prompt_hash,
+    )
+
+
+def _not_a_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def _plain(value: object) -> object:
+    """Dataclasses, mappings, sequences and enums as what json.dumps takes."""
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        # A share is nothing to a reader without its value.
+        return named | {"value": _plain(value.value)} if hasattr(value, "value") else named
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(_plain(key)): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

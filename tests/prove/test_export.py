@@ -1,0 +1,73 @@
+import csv
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ropewalk.errors import StoreError
+from ropewalk.prove.cells import Answer, Cell, Outcome, Row
+from ropewalk.prove.export import COLUMNS, rows_to_csv, run_to_json, write_whole
+from ropewalk.prove.statistics import RelativeThreshold, summarise
+
+
+def a_row(printed: str = "said", log_probability: float | None = -0.5) -> Row:
+    answer = Answer(Outcome.HIT, log_probability, printed, 1.25)
+    return Row(Cell(64, 0.25, 0), 63, 0.26, "key", "value", answer, "hash")
+
+
+def test_a_csv_reader_finds_every_row_as_it_was() -> None:
+    printed = 'two\r\nlines, "quoted", and é'
+    read = list(csv.DictReader(io.StringIO(rows_to_csv([a_row(printed), a_row("x", None)]), "")))
+    assert len(read) == 2
+    assert list(read[0]) == list(COLUMNS)
+    assert read[0]["printed"] == printed
+    assert float(read[0]["log_probability"]) == -0.5
+    assert (read[0]["length"], read[0]["depth"], read[0]["control"]) == ("64", "0.25", "none")
+    assert read[1]["log_probability"] == ""
+
+
+@pytest.mark.parametrize("printed", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_no_text_of_a_model_is_a_formula_in_a_spreadsheet(printed: str) -> None:
+    (read,) = csv.DictReader(io.StringIO(rows_to_csv([a_row(printed)]), ""))
+    assert read["printed"] == f"'{printed}"
+
+
+def test_json_holds_texts_as_they_were_and_what_the_summary_says() -> None:
+    rows = [a_row("=1+1"), a_row("x", float("-inf"))]
+    summary = summarise(
+        rows,
+        lengths=[64],
+        depths=[0.25],
+        trials=1,
+        threshold=RelativeThreshold(),
+        facts={"model": "m"},
+    )
+    out = json.loads(json.dumps(run_to_json(summary, rows), allow_nan=False))
+    assert out["rows"][0]["printed"] == "=1+1"
+    assert out["rows"][1]["log_probability"] == "-inf"
+    assert out["summary"]["cells"][0]["outcomes"] == {"HIT": 2}
+    assert out["summary"]["columns"][0]["pooled"]["value"] == 1.0
+    assert out["summary"]["effective"]["sentence"] == summary.effective.sentence
+    assert out["summary"]["facts"] == {"model": "m"}
+
+
+def test_a_file_is_replaced_whole_and_nothing_stays_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("old")
+    write_whole(path, "new\r\né")
+    assert path.read_bytes() == "new\r\né".encode()
+    assert list(tmp_path.iterdir()) == [path]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"cannot write .*choose a file in a folder"):
+        write_whole(tmp_path / "nowhere" / "rows.csv", "text")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StoreError, match="cannot write"):
+        write_whole(tmp_path / "folder", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
