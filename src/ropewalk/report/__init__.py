@@ -1,0 +1,1 @@
+"""Results as people read them: terminal text and self-contained HTML."""

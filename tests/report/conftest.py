@@ -1,0 +1,114 @@
+"""Proofs made by hand, so that reports are tested without any model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from ropewalk.prove.cells import Outcome
+from ropewalk.prove.summary import (
+    CellSummary,
+    ControlSummary,
+    EffectiveLength,
+    LengthSummary,
+    RunSummary,
+    Share,
+)
+
+MakeSummary = Callable[..., RunSummary]
+
+
+def _share(hits: int, judged: int) -> Share:
+    if not judged:
+        return Share(0, 0, 0.0, 1.0)
+    z, p = 1.959964, hits / judged
+    middle = (p + z * z / (2 * judged)) / (1 + z * z / judged)
+    half = z / (1 + z * z / judged) * math.sqrt(p * (1 - p) / judged + z * z / (4 * judged**2))
+    return Share(hits, judged, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def _cell(length: int, depth: float, outcomes: Mapping[Outcome, int], planned: int) -> CellSummary:
+    hits = outcomes.get(Outcome.HIT, 0)
+    judged = hits + outcomes.get(Outcome.MISS, 0) + outcomes.get(Outcome.WRONG, 0)
+    asked = sum(outcomes.values())
+    log_probability = -0.25 if judged else None
+    return CellSummary(
+        length, depth, _share(hits, judged), outcomes, log_probability, asked, planned
+    )
+
+
+@pytest.fixture
+def make_summary() -> MakeSummary:
+    """Return a maker of summaries: hits are full up to `reach`, none beyond, unless overridden."""
+
+    def make(
+        lengths: Sequence[int] = (2048, 8000, 12000),
+        depths: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
+        trials: int = 4,
+        reach: int = 8000,
+        claimed: int | None = 8192,
+        special: Mapping[tuple[int, float], Mapping[Outcome, int]] | None = None,
+        facts: Mapping[str, str] | None = None,
+        **effective: object,
+    ) -> RunSummary:
+        cells = []
+        for length in lengths:
+            for depth in depths:
+                usual = {Outcome.HIT if length <= reach else Outcome.MISS: trials}
+                cells.append(
+                    _cell(length, depth, (special or {}).get((length, depth), usual), trials)
+                )
+        columns = []
+        for length in lengths:
+            own = [cell for cell in cells if cell.length == length and cell.share.judged]
+            pooled = _share(sum(c.share.hits for c in own), sum(c.share.judged for c in own))
+            worst = min(own, key=lambda c: c.share.value or 0.0, default=None)
+            verdict = (
+                "passes" if pooled.low > 0.8 else "fails" if pooled.high < 0.85 else "undecided"
+            )
+            columns.append(
+                LengthSummary(
+                    length,
+                    pooled,
+                    worst.depth if worst else None,
+                    worst.share if worst else _share(0, 0),
+                    verdict,
+                )
+            )
+        within = [length for length in lengths if length <= reach]
+        settled: dict[str, object] = {
+            "certain": within[-1] if within else None,
+            "possible": within[-1] if within else None,
+            "threshold": 0.85,
+            "threshold_rule": "0.85 of the score at 2,048",
+            "more_trials": 0,
+            "sentence": f"Reads {reach:,} of 8,192 claimed tokens.",
+        }
+        controls = (ControlSummary("needle-only", 2048, _share(4, 4), "The task is understood."),)
+        return RunSummary(
+            tuple(lengths),
+            tuple(depths),
+            trials,
+            tuple(cells),
+            tuple(columns),
+            EffectiveLength(**(settled | effective)),  # type: ignore[arg-type]
+            controls,
+            claimed,
+            "max_position_embeddings",
+            claimed,
+            facts
+            if facts is not None
+            else {
+                "model": "SmolLM2-135M-Instruct",
+                "schedule": "default, base 100000",
+                "seed": "0",
+                "tokens": "440,960",
+                "seconds": "102",
+                "versions": "ropewalk 0.1.0, torch 2.9.1, transformers 5.24.0",
+                "command": "ropewalk prove smollm2 --lengths 2048,8000,12000 --trials 4 --seed 0",
+            },
+        )
+
+    return make
