@@ -1,0 +1,386 @@
+"""Every formula against the paper's loop in 50 digits, published numbers, and invariants."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import mpmath  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ropewalk.errors import ScheduleError
+from ropewalk.rope.frequencies import (
+    attention_factor,
+    longrope_amplitude,
+    ntk_base,
+    plain_inv_freq,
+    scaled_inv_freq,
+    schedule,
+    yarn_bounds,
+    yarn_mscale,
+    yarn_ramp,
+)
+from ropewalk.rope.scaling import (
+    UNSCALED,
+    DynamicNtk,
+    Linear,
+    Llama3,
+    LongRope,
+    NtkAware,
+    PairDivisors,
+    Scaling,
+    UnknownScaling,
+    Yarn,
+)
+from ropewalk.rope.spec import Rotary
+
+mp = mpmath.mp.clone()
+mp.dps = 50
+Exact = list[mpmath.mpf]
+
+
+def rotary(scaling: Scaling = UNSCALED, base: float = 1e4, dim: int = 128) -> Rotary:
+    return Rotary(dim, dim, base, scaling=scaling)
+
+
+# The papers' loops, in 50 digits; written from the formulas, one pair at a time.
+
+
+def exact_plain(base: float, dim: int) -> Exact:
+    return [mp.mpf(base) ** (-mp.mpf(2 * i) / dim) for i in range(dim // 2)]
+
+
+def exact_ntk(base: float, dim: int, factor: float) -> Exact:
+    stretched = mp.mpf(base) * mp.mpf(factor) ** (mp.mpf(dim) / (dim - 2))
+    return [stretched ** (-mp.mpf(2 * i) / dim) for i in range(dim // 2)]
+
+
+def exact_dynamic(base: float, dim: int, factor: float, anchor: int, length: int) -> Exact:
+    if length <= anchor:
+        return exact_plain(base, dim)
+    return exact_ntk(base, dim, mp.mpf(factor) * length / anchor - (mp.mpf(factor) - 1))
+
+
+def exact_yarn(base: float, dim: int, factor: float, trained: int, truncate: bool) -> Exact:
+    def index(turns: int) -> mpmath.mpf:
+        return dim * mp.log(trained / (turns * 2 * mp.pi)) / (2 * mp.log(base))
+
+    low, high = index(32), index(1)
+    if truncate:
+        low, high = mp.floor(low), mp.ceil(high)
+    low, high = max(low, 0), min(high, dim - 1)
+    out = []
+    for i, frequency in enumerate(exact_plain(base, dim)):
+        gamma = min(max((i - low) / (high - low), 0), 1)
+        out.append(gamma * frequency / factor + (1 - gamma) * frequency)
+    return out
+
+
+def exact_llama3(base: float, dim: int, factor: float, anchor: int) -> Exact:
+    out = []
+    for frequency in exact_plain(base, dim):
+        wavelength = 2 * mp.pi / frequency
+        if wavelength < mp.mpf(anchor) / 4:
+            out.append(frequency)
+        elif wavelength > anchor:
+            out.append(frequency / factor)
+        else:
+            smooth = (anchor / wavelength - 1) / 3
+            out.append((1 - smooth) * frequency / factor + smooth * frequency)
+    return out
+
+
+LOOPS: list[tuple[str, Rotary, int | None, Callable[[], Exact]]] = [
+    ("plain", rotary(), None, lambda: exact_plain(1e4, 128)),
+    ("plain d2", rotary(dim=2), None, lambda: exact_plain(1e4, 2)),
+    ("linear", rotary(Linear(8.0)), None, lambda: [f / 8 for f in exact_plain(1e4, 128)]),
+    ("ntk", rotary(NtkAware(8.0), 5e5), None, lambda: exact_ntk(5e5, 128, 8)),
+    ("dynamic short", rotary(DynamicNtk(2.0, 4096)), 4096, lambda: exact_plain(1e4, 128)),
+    ("dynamic long", rotary(DynamicNtk(4.0, 4096)), 16384,
+     lambda: exact_dynamic(1e4, 128, 4, 4096, 16384)),
+    ("yarn", rotary(Yarn(16.0, 4096)), None, lambda: exact_yarn(1e4, 128, 16, 4096, True)),
+    ("yarn raw", rotary(Yarn(32.0, 4096, truncate=False), 150000.0, 64), None,
+     lambda: exact_yarn(150000, 64, 32, 4096, False)),
+    ("yarn clamped", rotary(Yarn(4.0, 131072), 1e4, 64), None,
+     lambda: exact_yarn(1e4, 64, 4, 131072, True)),
+    ("llama3", rotary(Llama3(8.0, 1.0, 4.0, 8192), 5e5), None,
+     lambda: exact_llama3(5e5, 128, 8, 8192)),
+    ("llama3.2", rotary(Llama3(32.0, 1.0, 4.0, 8192), 5e5, 64), None,
+     lambda: exact_llama3(5e5, 64, 32, 8192)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("encoding", "length", "exact"), [c[1:] for c in LOOPS],
+                         ids=[c[0] for c in LOOPS])  # fmt: skip
+def test_each_formula_is_the_papers_loop_to_double_precision(
+    encoding: Rotary, length: int | None, exact: Callable[[], Exact]
+) -> None:
+    ours = scaled_inv_freq(encoding, length)
+    for mine, true in zip(ours, exact(), strict=True):
+        assert mine == pytest.approx(float(true), rel=1e-13)
+
+
+def test_longrope_divides_each_pair_by_its_own_factor() -> None:
+    short = tuple(1.0 + 0.25 * i for i in range(32))
+    long = tuple(2.0 + 1.5 * i for i in range(32))
+    encoding = rotary(LongRope(short, long, 4096, 32.0), dim=64)
+    plain = exact_plain(1e4, 64)
+    for length, factors in ((None, short), (4096, short), (4097, long)):
+        ours = scaled_inv_freq(encoding, length)
+        for mine, true, by in zip(ours, plain, factors, strict=True):
+            assert mine == pytest.approx(float(true / by), rel=1e-13)
+
+
+# Published numbers.
+
+VECTORS: list[tuple[Rotary, int | None, dict[int, float]]] = [
+    (rotary(Yarn(16.0, 4096)), None,
+     {0: 1.0, 16: 0.1, 20: 0.0562341, 30: 0.00852684377, 45: 1.517716e-4, 46: 8.3345e-5,
+      63: 7.217387e-6}),
+    (rotary(Llama3(8.0, 1.0, 4.0, 8192), 5e5), None,
+     {29: 0.0021665708, 30: 0.0013718936, 31: 0.00085675141, 32: 0.00052484616,
+      33: 0.00031269375, 34: 0.00017850781, 63: 3.068926e-07}),
+    (rotary(Llama3(32.0, 1.0, 4.0, 8192), 5e5, 64), None,
+     {15: 0.00129054793, 16: 0.00042955680, 17: 9.7082878e-05, 31: 9.418307e-08}),
+    (rotary(NtkAware(8.0)), None, {0: 1.0, 1: 0.837848, 63: 1.44347748e-05}),
+    (rotary(Yarn(40.0, 4096), dim=64), None, {0: 1.0, 31: 3.3338e-06}),
+    (Rotary(128, 32, 1e4), None, {1: 0.56234}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("encoding", "length", "expected"), VECTORS)
+def test_published_frequencies_come_out(
+    encoding: Rotary, length: int | None, expected: dict[int, float]
+) -> None:
+    ours = scaled_inv_freq(encoding, length)
+    for index, value in expected.items():
+        assert ours[index] == pytest.approx(value, rel=2e-5)  # printed to 5 digits or more
+
+
+@pytest.mark.parametrize(
+    ("dim", "base", "factor", "expected"),
+    [
+        (128, 1e4, 2, 20_221.3), (128, 1e4, 4, 40_889.9424), (128, 1e4, 8, 82_684.6226),
+        (128, 1e4, 16, 167_198.7), (128, 1e4, 32, 338_096.9), (128, 5e5, 2, 1_011_063),
+        (128, 5e5, 32, 16_904_847), (128, 1e6, 8, 8_268_462), (64, 1e4, 4, 41_829.4),
+        (64, 1e4, 32, 357_851.8),
+    ],
+)  # fmt: skip
+def test_ntk_bases_are_the_published_ones(
+    dim: int, base: float, factor: float, expected: float
+) -> None:
+    assert ntk_base(base, dim, factor) == pytest.approx(expected, rel=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("factor", "length", "expected"),
+    [(2.0, 8192, 30_527.7367), (2.0, 16384, 72_195.860), (2.0, 32768, 156_588.3),
+     (4.0, 8192, 51_293.8), (4.0, 16384, 135_401.973), (4.0, 32768, 305_922)],
+)  # fmt: skip
+def test_dynamic_bases_are_the_published_ones(factor: float, length: int, expected: float) -> None:
+    ours = scaled_inv_freq(rotary(DynamicNtk(factor, 4096)), length)
+    assert ours[1] ** (-128 / 2) == pytest.approx(expected, rel=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("dim", "base", "trained", "raw", "used"),
+    [
+        (128, 1e4, 4096, (20.94448, 45.02688), (20, 46)),
+        (128, 1e4, 2048, (16.1280, 40.2104), (16, 41)),
+        (64, 1e4, 4096, (10.47224, 22.51344), (10, 23)),
+        (128, 1e6, 32768, (23.59595, 39.65088), (23, 40)),
+        (64, 150000.0, 4096, (8.092779115512402, 17.39802450158856), (8, 18)),
+        (128, 5e5, 8192, (18.0811, 34.9841), (18, 35)),
+        (128, 1e4, 8192, None, (25, 50)),
+    ],
+)
+def test_the_ends_of_yarns_ramp_are_the_published_ones(
+    dim: int, base: float, trained: int, raw: tuple[float, float] | None, used: tuple[int, int]
+) -> None:
+    assert yarn_bounds(Yarn(4.0, trained), base, dim) == used
+    if raw is not None:
+        ours = yarn_bounds(Yarn(4.0, trained, truncate=False), base, dim)
+        assert ours == pytest.approx(raw, rel=3e-6)
+
+
+def test_qwen_2_5_times_4_has_the_published_divisors() -> None:
+    built = schedule(rotary(Yarn(4.0, 32768), 1e6))
+    divisors = [a / b for a, b in zip(built.unscaled, built.inv_freq, strict=True)]
+    published = {23: 1.0, 24: 1.0462, 28: 1.283, 32: 1.6585, 36: 2.3448, 39: 3.4, 40: 4.0}
+    for index, value in published.items():
+        assert divisors[index] == pytest.approx(value, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [(2, 1.0693147181), (4, 1.1386294361), (8, 1.2079441542), (16, 1.2772588722),
+     (32, 1.3465735903), (40, 1.3688879454), (64, 1.4158883083)],
+)  # fmt: skip
+def test_yarns_amplitude_is_the_published_one(factor: float, expected: float) -> None:
+    assert yarn_mscale(factor) == pytest.approx(expected, abs=1e-10)
+    assert attention_factor(Yarn(factor, 4096))[0] == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("factor", "trained", "expected"),
+    [(32, 4096, 1.1902380714), (2, 4096, 1.0408329997), (16, 8192, 1.1435437498)],
+)
+def test_longropes_amplitude_is_the_published_one(
+    factor: float, trained: int, expected: float
+) -> None:
+    assert longrope_amplitude(factor, trained) == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "expected", "rule"),
+    [
+        (Yarn(40.0, 4096, mscale=0.707, mscale_all_dim=0.707), 1.0, "mscale_all_dim 0.707"),
+        (Yarn(40.0, 4096, mscale=0.707, mscale_all_dim=0.0), 1.3688879454, "0.1 ln 40"),
+        (Yarn(20.0, 4096, mscale=1.0), 1.2995732274, "0.1 ln 20"),  # AFM-4.5B
+        (Yarn(40.0, 4096, attention_factor=1.0), 1.0, "as stated"),
+        (LongRope((1.0,), (1.0,), 4096, 32.0, attention_factor=1.25), 1.25, "as stated"),
+        (Yarn(1.0, 4096), 1.0, "ln 1"),
+        (Linear(4.0), 1.0, "linear"),
+        (Llama3(8.0, 1.0, 4.0, 8192), 1.0, "llama3"),
+    ],
+)
+def test_the_amplitude_follows_transformers_rules_and_names_the_rule(
+    scaling: Scaling, expected: float, rule: str
+) -> None:
+    value, words = attention_factor(scaling)
+    assert value == pytest.approx(expected, abs=1e-10)
+    assert rule in words
+
+
+# Invariants.
+
+dims = st.integers(2, 128).map(lambda half: 2 * half)
+bases = st.floats(100.0, 1e9)
+factors = st.floats(1.0, 128.0)
+
+
+@given(dims, bases)
+def test_plain_frequencies_start_at_one_and_fall(dim: int, base: float) -> None:
+    inv = plain_inv_freq(base, dim)
+    assert inv[0] == 1.0
+    assert all(0.0 < later < earlier for earlier, later in itertools.pairwise(inv))
+
+
+@given(dims, bases, factors)
+def test_ntk_keeps_the_first_pair_and_divides_the_last_by_the_factor(
+    dim: int, base: float, factor: float
+) -> None:
+    ours = scaled_inv_freq(rotary(NtkAware(factor), base, dim))
+    assert ours[0] == 1.0
+    assert ours[-1] == pytest.approx(plain_inv_freq(base, dim)[-1] / factor, rel=1e-12)
+
+
+@given(dims, st.floats(1000.0, 1e8), factors, st.integers(512, 1 << 20), st.booleans())
+def test_yarn_lies_between_interpolation_and_none_and_falls(
+    dim: int, base: float, factor: float, trained: int, truncate: bool
+) -> None:
+    encoding = rotary(Yarn(factor, trained, truncate=truncate), base, dim)
+    try:
+        ours = scaled_inv_freq(encoding)
+    except ScheduleError:
+        return  # a ramp that crosses is refused; see its own test
+    plain = plain_inv_freq(base, dim)
+    ramp = yarn_ramp(Yarn(factor, trained, truncate=truncate), base, dim)
+    assert all(0.0 <= r <= 1.0 for r in ramp)
+    assert ramp == sorted(ramp)
+    for mine, frequency in zip(ours, plain, strict=True):
+        assert frequency / factor * (1 - 1e-12) <= mine <= frequency * (1 + 1e-12)
+    assert all(later <= earlier for earlier, later in itertools.pairwise(ours))
+
+
+@given(dims, bases, factors, st.integers(1, 4096))
+def test_dynamic_at_or_below_its_anchor_is_plain(
+    dim: int, base: float, factor: float, length: int
+) -> None:
+    encoding = rotary(DynamicNtk(factor, 4096), base, dim)
+    assert scaled_inv_freq(encoding, length) == pytest.approx(plain_inv_freq(base, dim), rel=1e-12)
+    assert scaled_inv_freq(encoding) == scaled_inv_freq(encoding, length)
+
+
+@given(dims, bases, st.floats(1.0, 8.0), st.integers(4097, 1 << 20))
+def test_dynamic_slows_every_pair_more_for_a_longer_prompt(
+    dim: int, base: float, factor: float, length: int
+) -> None:
+    encoding = rotary(DynamicNtk(factor, 4096), base, dim)
+    now, later = scaled_inv_freq(encoding, length), scaled_inv_freq(encoding, 2 * length)
+    assert all(b <= a for a, b in zip(now, later, strict=True))
+
+
+@given(st.floats(1.5, 64.0), st.sampled_from([1.0, 2.0, 4.0]))
+def test_llama3_is_continuous_where_its_bands_meet(factor: float, turns: float) -> None:
+    # The base that puts pair 1 of two at exactly `turns` turns in the reference length.
+    anchor = 8192
+    base = (anchor / (2 * math.pi * turns)) ** 2
+    sides = [
+        scaled_inv_freq(rotary(Llama3(factor, 1.0, 4.0, anchor), base * nudge, 4))[1]
+        for nudge in (1 - 1e-9, 1 + 1e-9)
+    ]
+    assert sides[0] == pytest.approx(sides[1], rel=1e-6)
+
+
+@given(dims, bases, st.floats(1.0, 64.0))
+def test_llama3_never_leaves_the_band_between_kept_and_divided(
+    dim: int, base: float, factor: float
+) -> None:
+    ours = scaled_inv_freq(rotary(Llama3(factor, 1.0, 4.0, 8192), base, dim))
+    for mine, frequency in zip(ours, plain_inv_freq(base, dim), strict=True):
+        assert frequency / factor * (1 - 1e-12) <= mine <= frequency * (1 + 1e-12)
+
+
+def test_llama3_with_equal_factors_is_a_hard_cut() -> None:
+    # Llama 4 Scout: low = high = 1.
+    ours = schedule(rotary(Llama3(16.0, 1.0, 1.0, 8192), 5e5))
+    divisors = {round(a / b, 9) for a, b in zip(ours.unscaled, ours.inv_freq, strict=True)}
+    assert divisors == {1.0, 16.0}
+
+
+def test_a_fingerprint_tells_frequencies_and_amplitude_apart() -> None:
+    plain, yarn = schedule(rotary()), schedule(rotary(Yarn(4.0, 4096)))
+    louder = schedule(rotary(Yarn(4.0, 4096, attention_factor=1.0)))
+    assert len({plain.fingerprint(), yarn.fingerprint(), louder.fingerprint()}) == 3
+    assert schedule(rotary()).fingerprint() == plain.fingerprint()
+    assert schedule(rotary(PairDivisors((1.0,) * 64))).fingerprint() == plain.fingerprint()
+
+
+# Errors: what was given, what is allowed.
+
+
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        (Rotary(64, 63, 1e4), "rotary_dim is 63 with head_dim 64; it must be even"),
+        (Rotary(64, 128, 1e4), "at most head_dim"),
+        (Rotary(64, 0, 1e4), "at least 2"),
+        (Rotary(64, 64, 1.0), "rope_theta is 1.0; the base must be a number above 1"),
+        (Rotary(64, 64, -1e4), "rope_theta is -10000.0"),
+        (Rotary(64, 64, math.nan), "rope_theta is nan"),
+        (Rotary(64, 64, math.inf), "rope_theta is inf"),
+        (rotary(Linear(0.0)), "scaling factor is 0.0; it must be a number above 0"),
+        (rotary(Linear(math.nan)), "scaling factor is nan"),
+        (rotary(LongRope((1.0,) * 3, (1.0,) * 64, 4096, 2.0)), "holds 3 divisors for 64"),
+        (rotary(PairDivisors((1.0,) * 63)), "holds 63 divisors for 64 rotary pairs"),
+        (rotary(PairDivisors((1.0,) * 63 + (0.0,))), "holds the divisor 0.0"),
+        (rotary(PairDivisors((1.0,) * 63 + (math.inf,))), "holds the divisor inf"),
+        (rotary(UnknownScaling("telescope")), "'telescope' is not known here"),
+        (rotary(NtkAware(2.0), dim=2), "needs a rotary dimension above 2, got 2"),
+        (rotary(Yarn(4.0, 4)), "too short for beta_fast"),
+    ],
+)
+def test_values_that_give_no_schedule_are_named(encoding: Rotary, message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        schedule(encoding)
+
+
+def test_the_long_lists_count_is_checked_when_it_is_needed() -> None:
+    encoding = rotary(LongRope((1.0,) * 64, (1.0,) * 3, 4096, 2.0))
+    schedule(encoding, 4096)
+    with pytest.raises(ScheduleError, match="holds 3 divisors"):
+        schedule(encoding, 4097)
