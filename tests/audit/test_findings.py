@@ -48,7 +48,7 @@ def must(result: Audit, code: str) -> Finding:
 
 def test_a_guessed_trained_length_is_said_and_a_stated_one_is_not(make_spec: MakeSpec) -> None:
     guess = must(audit(make_spec(claimed=16384, scaling=Linear(4.0))), "trained-length-guessed")
-    assert "4096 is a guess: claimed 16384 / linear factor 4" in guess.text
+    assert "4096 is taken: a guess, claimed 16384 / linear factor 4" in guess.text
     assert found(audit(make_spec(trained=4096)), "trained-length-guessed") is None
 
 
@@ -258,3 +258,27 @@ def test_each_group_speaks_for_itself(make_spec: MakeSpec) -> None:
     assert [part.group.name for part in result.rotary] == ["all layers", "local"]
     # The global layers' horizon is 27115; the local ones never look that far.
     assert "all layers" in must(result, "horizon-below-trained").text
+
+
+def test_what_holds_for_several_groups_is_said_once_with_their_names(make_spec: MakeSpec) -> None:
+    # Gemma 2: sliding and full layers share base 10000.
+    local = LayerGroup("local", (1,), Rotary(128, 128, 1e4), Window(4096))
+    result = audit(make_spec(claimed=8192, more=(local,)))
+    assert must(result, "horizon-below-trained").text.startswith("all layers and local: base")
+    single = must(audit(make_spec(claimed=8192)), "horizon-below-trained")
+    assert single.text.startswith("Base 10,000")
+
+
+def test_a_scaling_is_judged_even_where_the_base_is_missing(make_spec: MakeSpec) -> None:
+    # The two keys that Qwen documents for longer prompts, on their own.
+    snippet = IncompleteRotary(("base", "head_dim"), scaling=Yarn(4.0, 32768))
+    result = audit(make_spec(snippet, model_type="", trained=32768, claimed=131072))
+    assert result.origin.code == "yarn"
+    assert must(result, "static-yarn")
+    assert found(result, "factor-lengths-disagree") is None
+
+
+def test_a_horizon_is_not_searched_past_a_window(make_spec: MakeSpec) -> None:
+    horizon = audit(make_spec(window=1024)).rotary[0].horizon
+    assert horizon is not None
+    assert (horizon.tokens, horizon.searched) == (None, 1024)

@@ -18,7 +18,10 @@ from ropewalk.rope.scaling import UnknownScaling
 from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
 
 HORIZON_SEARCH = 1 << 20
-"""The longest distance searched for a horizon, in tokens; `Horizon.searched` says how far."""
+"""The longest distance searched for a horizon, in tokens; `Horizon.searched` says how far.
+
+A window ends the search earlier: no score of its layer spans more.
+"""
 
 
 def audit(spec: PositionSpec, *, name: str = "") -> Audit:
@@ -54,7 +57,7 @@ def _read_group(
     def horizon(inv_freq: tuple[float, ...], length: int | None) -> Horizon | None:
         if length is None or length < 1:
             return None
-        limit = min(length, HORIZON_SEARCH)
+        limit = min(length, HORIZON_SEARCH, group.window.size if group.window else length)
         return Horizon(similarity_horizon(inv_freq, limit, still), limit)
 
     in_training, critical = None, None

@@ -71,8 +71,8 @@ def _lengths(spec: PositionSpec, trained: Length) -> Iterator[Finding]:
         yield Finding(
             "trained-length-guessed",
             "note",
-            f"The file states no trained length; {trained.tokens} is {trained.source}.",
-            "Look for the trained length in the model's report; turns and unseen pairs follow it.",
+            f"The file states no trained length; {trained.tokens} is taken: {trained.source}.",
+            "Look for the trained length in the model's report; the numbers here follow it.",
         )
     others = [
         length

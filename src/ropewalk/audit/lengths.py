@@ -21,9 +21,9 @@ def trained_length(spec: PositionSpec) -> Length:
     if factor is not None and factor > 1.0:
         guess = round(claimed / factor)
         if guess >= 1:
-            why = f"a guess: claimed {claimed} / linear factor {factor:g}"
+            why = f"a guess, claimed {claimed} / linear factor {factor:g}"
             return Length(guess, why, stated=False)
-    return Length(claimed, "a guess: equal to the claimed length", stated=False)
+    return Length(claimed, "a guess, equal to the claimed length", stated=False)
 
 
 def uniform_linear_factor(spec: PositionSpec) -> float | None:

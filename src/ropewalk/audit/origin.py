@@ -26,6 +26,7 @@ from ropewalk.rope.scaling import (
 from ropewalk.rope.spec import (
     Alibi,
     IncompleteRotary,
+    LayerGroup,
     LearnedPositions,
     Length,
     NoPosition,
@@ -88,17 +89,15 @@ YARN_AT_INFERENCE = {
 
 def how_obtained(spec: PositionSpec, trained: Length) -> Origin:
     """The most likely way to the claimed length, with what the file cannot prove said openly."""
-    if any(isinstance(g.encoding, IncompleteRotary) for g in spec.groups) and not any(
-        spec.rotary_groups()
-    ):
-        return Origin("unknown", "Unknown: the file leaves out what the angles depend on.")
-    if not any(spec.rotary_groups()):
-        return Origin("not-rotary", _without_rotary(spec))
     rotary = _leading(spec)
+    if rotary is None:
+        return Origin("not-rotary", _without_rotary(spec))
     scaling = rotary.scaling
     match scaling:
         case Unscaled():
-            return _by_base(spec, trained, rotary)
+            if rotary.base is None:
+                return Origin("unknown", "Unknown: the file does not give the base.")
+            return _by_base(spec, trained, rotary.base)
         case Yarn():
             return _by_yarn(spec, scaling)
         case PairDivisors():
@@ -107,17 +106,22 @@ def how_obtained(spec: PositionSpec, trained: Length) -> Origin:
             return _by_scaling(spec, scaling)
 
 
-def _leading(spec: PositionSpec) -> Rotary:
+def _leading(spec: PositionSpec) -> Rotary | IncompleteRotary | None:
     """The encoding that carries the length: scaled before plain, unwindowed before windowed."""
-    candidates = list(spec.rotary_groups())
-    _, rotary = min(
-        candidates,
-        key=lambda pair: (pair[1].scaling == UNSCALED, pair[0].window is not None, -pair[1].base),
-    )
-    return rotary
+
+    def rank(group: LayerGroup) -> tuple[bool, bool, float]:
+        encoding = group.encoding
+        scaled = isinstance(encoding, Rotary | IncompleteRotary) and encoding.scaling != UNSCALED
+        return not scaled, group.window is not None, -(getattr(encoding, "base", None) or 0.0)
+
+    found = [g for g in spec.groups if isinstance(g.encoding, Rotary | IncompleteRotary)]
+    if not found:
+        return None
+    best = min(found, key=rank).encoding
+    return best if isinstance(best, Rotary | IncompleteRotary) else None
 
 
-def _by_base(spec: PositionSpec, trained: Length, rotary: Rotary) -> Origin:
+def _by_base(spec: PositionSpec, trained: Length, base: float) -> Origin:
     claimed = spec.claimed.tokens
     if claimed is not None and trained.stated and (trained.tokens or claimed) < claimed:
         return Origin(
@@ -125,21 +129,21 @@ def _by_base(spec: PositionSpec, trained: Length, rotary: Rotary) -> Origin:
             f"Unknown: the file states {trained.tokens} trained and claims {claimed}, and nothing "
             "in the schedule accounts for the difference.",
         )
-    if rotary.base <= ORIGINAL_BASE * 1.01:
+    if base <= ORIGINAL_BASE * 1.01:
         return Origin(
             "as-trained",
-            f"As trained: base {rotary.base:,g}, and nothing in the file stretches positions.",
+            f"As trained: base {base:,g}, and nothing in the file stretches positions.",
         )
     for recipe in BASE_RECIPES:
         if (
             spec.model_type.startswith(recipe.families)
-            and rotary.base == recipe.base
+            and base == recipe.base
             and claimed in recipe.claims
         ):
             return Origin(recipe.code, recipe.sentence + "; the file itself cannot show it.")
     return Origin(
         "larger-base",
-        f"Larger base: {rotary.base:,.10g} where the original is 10,000. The file does not say "
+        f"Larger base: {base:,.10g} where the original is 10,000. The file does not say "
         "whether training began with it or it was raised for length.",
     )
 
@@ -163,8 +167,8 @@ def _by_yarn(spec: PositionSpec, yarn: Yarn) -> Origin:
     )
 
 
-def _by_divisors(rotary: Rotary, scaling: PairDivisors) -> Origin:
-    rule = baked_llama3(rotary, scaling)
+def _by_divisors(rotary: Rotary | IncompleteRotary, scaling: PairDivisors) -> Origin:
+    rule = baked_llama3(rotary, scaling) if isinstance(rotary, Rotary) else None
     if rule is not None:
         return Origin(
             "llama3",
@@ -235,7 +239,8 @@ def _by_scaling(spec: PositionSpec, scaling: Scaling) -> Origin:
 def _linear(spec: PositionSpec, factor: float) -> Origin:
     if factor == 1.0:
         return Origin("as-trained", "As trained: linear scaling by 1 changes nothing.")
-    some = len({r.scaling for _, r in spec.rotary_groups()}) > 1
+    turned = [g.encoding for g in spec.groups if isinstance(g.encoding, Rotary | IncompleteRotary)]
+    some = len({encoding.scaling for encoding in turned}) > 1
     where = " on some of the layers" if some else ""
     if spec.model_type.startswith("gemma3"):
         return Origin(

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ropewalk.audit.result import Finding, Origin, RotaryAudit
 from ropewalk.rope.frequencies import yarn_mscale
-from ropewalk.rope.scaling import DynamicNtk, Linear, Llama3, LongRope, PairDivisors, Yarn
-from ropewalk.rope.spec import Length, PositionSpec
+from ropewalk.rope.scaling import (
+    DynamicNtk,
+    Linear,
+    Llama3,
+    LongRope,
+    PairDivisors,
+    Scaling,
+    Yarn,
+)
+from ropewalk.rope.spec import IncompleteRotary, Length, PositionSpec, Rotary
 
 LENGTH_TOLERANCE = 0.01
 """Lengths within one per cent agree: configurations round them."""
@@ -16,31 +25,41 @@ LENGTH_TOLERANCE = 0.01
 def schedule_findings(
     spec: PositionSpec, trained: Length, rotary: tuple[RotaryAudit, ...], origin: Origin
 ) -> Iterator[Finding]:
-    """Every finding about the groups whose angles are known; equal ones are not merged here."""
+    """Findings about scalings, and about the groups whose angles are known.
+
+    What holds for several groups alike is said once, with their names before it; a model with
+    one group needs no name.
+    """
+    about: dict[Finding, list[str]] = {}
+    for group in spec.groups:
+        if isinstance(group.encoding, Rotary | IncompleteRotary):
+            scaling = group.encoding.scaling
+            for finding in (
+                *_factor_and_lengths(spec, trained, scaling),
+                *_short_prompts(scaling, origin),
+                *_length_dependence(spec, scaling),
+                *_in_tensor(scaling),
+            ):
+                about.setdefault(finding, []).append(group.name)
     for part in rotary:
-        yield from _factor_and_lengths(spec, trained, part)
-        yield from _short_prompts(part, origin)
-        yield from _length_dependence(spec, part)
-        yield from _unseen(spec, trained, part)
-        yield from _base_need(trained, part)
-        yield from _amplitude(part)
-        if isinstance(part.rotary.scaling, PairDivisors):
-            yield Finding(
-                "schedule-in-tensor",
-                "note",
-                f"{part.group.name}: the scaling lies only in a tensor of divisors, which some "
-                "loaders drop (transformers does, for a GGUF).",
-                "Compare the live tables with the file after loading; `ropewalk prove` does.",
-            )
+        for finding in (
+            *_unseen(spec, trained, part),
+            *_base_need(trained, part),
+            *_amplitude(part),
+        ):
+            about.setdefault(finding, []).append(part.group.name)
+    for finding, names in about.items():
+        if len(spec.groups) == 1:
+            text = finding.text[0].upper() + finding.text[1:]
+        else:
+            text = f"{' and '.join(names)}: {finding.text}"
+        yield replace(finding, text=text)
 
 
-def _factor_and_lengths(
-    spec: PositionSpec, trained: Length, part: RotaryAudit
-) -> Iterator[Finding]:
-    claimed, scaling = spec.claimed.tokens, part.rotary.scaling
+def _factor_and_lengths(spec: PositionSpec, trained: Length, scaling: Scaling) -> Iterator[Finding]:
+    claimed = spec.claimed.tokens
     if claimed is None:
         return
-    name = part.group.name
     match scaling:
         case Yarn(factor=factor) | Linear(factor=factor) if trained.stated and trained.tokens:
             reach = factor * trained.tokens
@@ -49,7 +68,7 @@ def _factor_and_lengths(
             yield Finding(
                 "factor-lengths-disagree",
                 "warning",
-                f"{name}: factor {factor:g} x trained {trained.tokens} = {reach:.0f}, but "
+                f"factor {factor:g} x trained {trained.tokens} = {reach:.0f}, but "
                 f"{claimed} is claimed, a ratio of {claimed / trained.tokens:g}.",
                 "Find out which of the three numbers training used; engines follow the factor.",
             )
@@ -61,7 +80,7 @@ def _factor_and_lengths(
             yield Finding(
                 "llama3-claim",
                 "note",
-                f"{name}: factor {factor:g} x reference length {anchor} = {reach:.0f}, {side} the "
+                f"factor {factor:g} x reference length {anchor} = {reach:.0f}, {side} the "
                 f"claimed {claimed}; the claim rests on {spec.claimed.source} alone.",
                 "Do not compute a length from a llama3 factor; prove the one you need.",
             )
@@ -69,14 +88,13 @@ def _factor_and_lengths(
             return
 
 
-def _short_prompts(part: RotaryAudit, origin: Origin) -> Iterator[Finding]:
+def _short_prompts(scaling: Scaling, origin: Origin) -> Iterator[Finding]:
     """Scalings that leave no prompt untouched."""
-    scaling, name = part.rotary.scaling, part.group.name
     if isinstance(scaling, Yarn) and scaling.factor > 1.0 and origin.code != "yarn-trained":
         yield Finding(
             "static-yarn",
             "note",
-            f"{name}: YaRN is static: it also changes prompts within {scaling.ramp_length} "
+            f"YaRN is static: it also changes prompts within {scaling.ramp_length} "
             "tokens, often for the worse.",
             "If the model was not trained with it, remove the scaling for shorter prompts.",
         )
@@ -85,19 +103,19 @@ def _short_prompts(part: RotaryAudit, origin: Origin) -> Iterator[Finding]:
         yield Finding(
             "short-factors-stretch",
             "note",
-            f"{name}: the short factors are not 1 ({low:g} to {high:g}), so short prompts are "
+            f"the short factors are not 1 ({low:g} to {high:g}), so short prompts are "
             "rescaled too.",
             "Keep them: the model was fitted to them; do not serve short prompts unscaled.",
         )
 
 
-def _length_dependence(spec: PositionSpec, part: RotaryAudit) -> Iterator[Finding]:
-    scaling, name, claimed = part.rotary.scaling, part.group.name, spec.claimed.tokens
+def _length_dependence(spec: PositionSpec, scaling: Scaling) -> Iterator[Finding]:
+    claimed = spec.claimed.tokens
     if isinstance(scaling, DynamicNtk) and scaling.factor != 1.0:
         yield Finding(
             "depends-on-length",
             "note",
-            f"{name}: past {scaling.anchor_length} tokens the base grows with the prompt. Keys "
+            f"past {scaling.anchor_length} tokens the base grows with the prompt. Keys "
             "cached before do not match later queries; engines differ: transformers recomputes "
             "with each call, vLLM fixes one length at load.",
             f"Stay within {scaling.anchor_length} tokens, or fix one base for all lengths.",
@@ -109,20 +127,30 @@ def _length_dependence(spec: PositionSpec, part: RotaryAudit) -> Iterator[Findin
     yield Finding(
         "depends-on-length",
         "warning",
-        f"{name}: the factors switch past {scaling.switch_length} tokens. Keys cached before the "
+        f"the factors switch past {scaling.switch_length} tokens. Keys cached before the "
         "switch do not match later queries; engines differ: transformers chooses with each call, "
         "vLLM once at load, mlx always takes the long factors.",
         "Choose the mode by the longest length that a conversation will reach, before it starts.",
     )
 
 
+def _in_tensor(scaling: Scaling) -> Iterator[Finding]:
+    if isinstance(scaling, PairDivisors):
+        yield Finding(
+            "schedule-in-tensor",
+            "note",
+            "the scaling lies only in a tensor of divisors, which some loaders drop "
+            "(transformers does, for a GGUF).",
+            "Compare the live tables with the file after loading; `ropewalk prove` does.",
+        )
+
+
 def _unseen(spec: PositionSpec, trained: Length, part: RotaryAudit) -> Iterator[Finding]:
     if not part.unseen:
         return
-    name, of = part.group.name, len(part.pairs)
     text = (
-        f"{name}: {part.unseen} of {of} pairs meet angles at {spec.claimed.tokens} tokens that "
-        f"{trained.tokens} tokens never showed."
+        f"{part.unseen} of {len(part.pairs)} pairs meet angles at {spec.claimed.tokens} "
+        f"tokens that {trained.tokens} tokens never showed."
     )
     if isinstance(part.rotary.scaling, Llama3):
         yield Finding(
@@ -151,7 +179,7 @@ def _base_need(trained: Length, part: RotaryAudit) -> Iterator[Finding]:
     yield Finding(
         "horizon-below-trained",
         "note",
-        f"{part.group.name}: base {part.rotary.base:,.10g} has its similarity horizon at "
+        f"base {part.rotary.base:,.10g} has its similarity horizon at "
         f"{horizon.tokens} tokens, below the {guessed}trained length {trained.tokens}. A "
         "diagnostic, not a verdict: many good models are like this.",
         f"Prove retrieval beyond {horizon.tokens} tokens.",
@@ -171,7 +199,7 @@ def _amplitude(part: RotaryAudit) -> Iterator[Finding]:
     yield Finding(
         "amplitude-incomplete",
         "warning",
-        f"{part.group.name}: mscale {scaling.mscale:g} over mscale_all_dim "
+        f"mscale {scaling.mscale:g} over mscale_all_dim "
         f"{scaling.mscale_all_dim:g} leaves {part.claim.attention_factor:g} on cos and sin, and "
         f"nothing multiplies the softmax by {wanted:.5g}: half of the pair is missing.",
         "Check that the model's code scales the softmax; if not, remove both mscale keys.",
