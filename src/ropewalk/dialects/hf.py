@@ -1,0 +1,238 @@
+"""Hugging Face configurations: `config.json`, version 4 and version 5 spelling, to `PositionSpec`.
+
+The rules are those of transformers 5.24, which are not imported: what its classes take for
+granted is in `hf_facts`, and every value says whether the file or a default gave it. Nothing a
+checkpoint brings is ever run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ropewalk.dialects.hf_facts import Facts, LearnedFacts, RotaryFacts
+from ropewalk.dialects.hf_family import Family, find_family
+from ropewalk.dialects.hf_layers import (
+    SLIDING,
+    Kind,
+    Layers,
+    read_layers,
+    read_window,
+    remark_on_unused_window,
+)
+from ropewalk.dialects.hf_lengths import Lengths, read_lengths
+from ropewalk.dialects.hf_rope import RopeKeys, select_rope
+from ropewalk.dialects.hf_rotary import read_rotary
+from ropewalk.dialects.hf_softmax import read_softmax
+from ropewalk.dialects.hf_unrotated import read_unrotated, unrotated_softmax, usable_rows
+from ropewalk.dialects.hf_values import Notes, Section, load_json
+from ropewalk.errors import ConfigError
+from ropewalk.rope.spec import (
+    PLAIN_SOFTMAX,
+    Encoding,
+    LayerGroup,
+    Length,
+    NoPosition,
+    PositionSpec,
+    Recurrent,
+    SoftmaxRule,
+)
+
+__all__ = ["load_json", "read_config"]
+
+# Layers that neither attend nor carry a state say nothing of position.
+_WITHOUT_ORDER = frozenset({"mlp", "moe"})
+
+
+def read_config(
+    config: Mapping[str, object],
+    tokenizer_config: Mapping[str, object] | None = None,
+    *,
+    where: str = "config.json",
+) -> PositionSpec:
+    """What a configuration says of position.
+
+    `config` is the parsed `config.json`, `tokenizer_config` the parsed `tokenizer_config.json`
+    where there is one; `where` names the file in messages. Partial files are read as far as they
+    go: what is missing is then `IncompleteRotary`, not a guess.
+
+    Raises ConfigError, naming file, key and value, for values that are missing where nothing
+    can stand in for them, or impossible, and for a file that says nothing about position.
+    """
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"{where}: a configuration is a JSON object, not {type(config).__name__}")
+    notes = Notes()
+    family = find_family(Section(config, where), notes)
+    tokenizer = None
+    if tokenizer_config is not None:
+        tokenizer = Section(tokenizer_config, "tokenizer_config.json")
+    if family.facts is None:
+        return _lengths_only(family, tokenizer, notes)
+    if isinstance(family.facts, RotaryFacts):
+        return _rotary_spec(family, family.facts, tokenizer, notes)
+    return _unrotated_spec(family, family.facts, tokenizer, notes)
+
+
+def _rotary_spec(
+    family: Family, facts: RotaryFacts, tokenizer: Section | None, notes: Notes
+) -> PositionSpec:
+    """The spec of a family whose attention turns queries and keys."""
+    config, model_type = family.config, family.model_type
+    keys = select_rope(config, facts, model_type, notes)
+    lengths = read_lengths(config, keys.main, keys.stated, facts, model_type, tokenizer, notes)
+    layers = read_layers(config, facts, model_type, notes)
+    groups: list[LayerGroup] = []
+    for kind, indices in layers.groups:
+        if kind.word in _WITHOUT_ORDER:
+            _remark_on_mlp(kind, indices, notes)
+            continue
+        encoding, softmax = _rotary_kind(kind, family, facts, keys, lengths, notes)
+        window = read_window(config, facts, kind, lengths.claimed, notes)
+        groups.append(LayerGroup(_group_name(kind, layers), indices, encoding, window, softmax))
+    remark_on_unused_window(config, layers, facts, notes)
+    _remark_on_family(family, facts, layers, lengths, notes)
+    return _spec(family, keys.spelling, groups, lengths, notes)
+
+
+def _rotary_kind(
+    kind: Kind, family: Family, facts: RotaryFacts, keys: RopeKeys, lengths: Lengths, notes: Notes
+) -> tuple[Encoding, SoftmaxRule]:
+    """Encoding and softmax rule of one kind of layer."""
+    if not kind.attends:
+        return Recurrent(kind.word), PLAIN_SOFTMAX
+    rope = keys.serving(kind.word)
+    served = rope if rope is not None else keys.main
+    rotary = read_rotary(
+        family.config,
+        served,
+        facts,
+        family.model_type,
+        lengths.claimed,
+        nested=kind.word in keys.by_kind,
+        local=kind.word == SLIDING,
+        notes=notes,
+    )
+    turns = kind.rotated and rope is not None
+    softmax = read_softmax(
+        family.config,
+        served,
+        facts,
+        family.model_type,
+        rotary.scaling,
+        rotary.head_dim,
+        rotated=turns,
+    )
+    return (rotary if turns else NoPosition()), softmax
+
+
+def _unrotated_spec(
+    family: Family, facts: Facts, tokenizer: Section | None, notes: Notes
+) -> PositionSpec:
+    """The spec of a family that tells position another way, or not at all."""
+    config, model_type = family.config, family.model_type
+    nothing = Section({}, config.where, "")
+    lengths = read_lengths(config, nothing, True, facts, model_type, tokenizer, notes)
+    layers = read_layers(config, facts, model_type, notes)
+    encoding = read_unrotated(config, facts, lengths.claimed, notes)
+    softmax = unrotated_softmax(config, facts, model_type)
+    if isinstance(facts, LearnedFacts) and facts.offset_counted and lengths.claimed.tokens:
+        rows = usable_rows(facts, lengths.claimed)
+        source = f"{lengths.claimed.source} less {facts.offset} rows that serve no position"
+        lengths = Lengths(
+            Length(rows, source, lengths.claimed.stated), lengths.trained, lengths.others
+        )
+    groups: list[LayerGroup] = []
+    for kind, indices in layers.groups:
+        if kind.word in _WITHOUT_ORDER:
+            _remark_on_mlp(kind, indices, notes)
+            continue
+        window = read_window(config, facts, kind, lengths.claimed, notes)
+        name = _group_name(Kind(kind.word), layers)
+        if kind.attends:
+            groups.append(LayerGroup(name, indices, encoding, window, softmax))
+        else:
+            groups.append(LayerGroup(name, indices, Recurrent(_state(kind, model_type))))
+    remark_on_unused_window(config, layers, facts, notes)
+    return _spec(family, "no rotary encoding", groups, lengths, notes)
+
+
+def _lengths_only(family: Family, tokenizer: Section | None, notes: Notes) -> PositionSpec:
+    """A file that names lengths and not the encoding: no groups, and a remark says so."""
+    nothing = Section({}, family.config.where, "")
+    facts = RotaryFacts(base=None)
+    lengths = read_lengths(family.config, nothing, True, facts, family.model_type, tokenizer, notes)
+    return _spec(family, "encoding unknown", [], lengths, notes)
+
+
+def _spec(
+    family: Family, spelling: str, groups: list[LayerGroup], lengths: Lengths, notes: Notes
+) -> PositionSpec:
+    """Everything together."""
+    part = f", {family.config.path}" if family.config.path else ""
+    return PositionSpec(
+        model_type=family.model_type or "unknown",
+        format=f"Hugging Face config, {spelling}{part}",
+        groups=tuple(groups),
+        trained=lengths.trained,
+        claimed=lengths.claimed,
+        other_lengths=lengths.others,
+        remarks=tuple(notes.remarks),
+    )
+
+
+def _group_name(kind: Kind, layers: Layers) -> str:
+    """A short name: "all layers", "sliding attention", "full attention, no position"."""
+    if len(layers.groups) == 1:
+        return "all layers"
+    words = kind.word.replace("_", " ")
+    return words if kind.rotated or not kind.attends else f"{words}, no position"
+
+
+def _state(kind: Kind, model_type: str) -> str:
+    """The kind of state a layer without attention carries."""
+    mamba = model_type.startswith(("granitemoe", "jamba", "mamba", "nemotron"))
+    return "mamba" if mamba and kind.word == "linear_attention" else kind.word
+
+
+def _remark_on_mlp(kind: Kind, indices: tuple[int, ...], notes: Notes) -> None:
+    """Layers left out of the groups."""
+    notes.note(
+        "layers-without-order",
+        f"{len(indices)} layers are {kind.word} only: no attention and no state, so they are in "
+        "no group",
+    )
+
+
+def _remark_on_family(
+    family: Family, facts: RotaryFacts, layers: Layers, lengths: Lengths, notes: Notes
+) -> None:
+    """What holds for a family and is nowhere in its spec."""
+    config = family.config
+    if facts.fixed_schedule and lengths.claimed.tokens is not None:
+        notes.note(
+            "hard-limit",
+            f"the code of {family.model_type} builds a table of {lengths.claimed.tokens} rows: "
+            "later positions fail rather than degrade",
+        )
+    if family.model_type == "modernbert" and any(k.word == SLIDING for k, _ in layers.groups):
+        notes.note(
+            "window-both-ways",
+            "an encoder's window lies around the token: half of local_attention to each side",
+        )
+    if config.has("rotary_scaling_factor"):
+        notes.note(
+            "scaling-key-not-read",
+            f"{config.name('rotary_scaling_factor')} is read by the model's own older code, "
+            "with its own trained length; transformers reads rope_parameters",
+        )
+    if config.flag("use_dynamic_ntk") or config.flag("use_logn_attn"):
+        notes.warn(
+            "own-length-rules",
+            "use_dynamic_ntk or use_logn_attn is on: the model's own code changes base or scores "
+            "with the length, by rules that are in no key",
+            "measure lengths beyond the trained one",
+        )
+    if shared := config.count("num_kv_shared_layers", least=0):
+        notes.note(
+            "shared-keys",
+            f"the last {shared} layers use the keys of earlier layers of their kind",
+        )

@@ -1,0 +1,187 @@
+"""From a configuration to the family whose facts hold for it.
+
+Finds the text model inside a multimodal file, then the facts by `model_type`, corrected by the
+few keys that change the kind of encoding (`alibi`, `position_embedding_type`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ropewalk.dialects.hf_facts import (
+    FACTS,
+    REMOTE,
+    TEXT_OF,
+    UNKNOWN,
+    AlibiFacts,
+    Facts,
+    LearnedFacts,
+    RotaryFacts,
+    UnrotatedFacts,
+)
+from ropewalk.dialects.hf_lengths import CLAIMED_KEYS, TRAINED_KEYS
+from ropewalk.dialects.hf_rope import BASE_KEYS
+from ropewalk.dialects.hf_values import Notes, Section
+from ropewalk.errors import ConfigError
+
+_TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
+ROPE_KEYS = (
+    "rope_scaling",
+    "rope_parameters",
+    *BASE_KEYS,
+    *UNKNOWN.partial_keys,
+    "rotary_dim",
+    "qk_rope_head_dim",
+)
+_OTHER_KEYS = ("alibi", "attn_config", "relative_attention_num_buckets", "no_rope_layers")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The text model's section, its type as transformers names it ("" when unstated), facts.
+
+    `facts` is None when nothing in the file says which encoding it is.
+    """
+
+    config: Section
+    model_type: str
+    facts: Facts | None
+
+
+def find_family(whole: Section, notes: Notes) -> Family:
+    """The text model of a configuration and what is known of its family.
+
+    Raises ConfigError when the file says nothing of position.
+    """
+    if whole.has("auto_map"):
+        notes.note(
+            "remote-code",
+            "auto_map asks for code that travels with the checkpoint; that code is never run "
+            "here, and what it does beyond the configuration's keys is not known",
+            "read the modelling file yourself before trusting it",
+        )
+    config = _text_part(whole, notes)
+    stated = config.text("model_type")
+    if stated is None and config is not whole and (outer := whole.text("model_type")):
+        stated = TEXT_OF.get(outer, outer)
+    model_type = TEXT_OF.get(stated or "", stated or "")
+    facts = _facts(config, model_type, notes)
+    if facts is None and not any(config.has(key) for key in (*CLAIMED_KEYS, *TRAINED_KEYS)):
+        raise ConfigError(
+            f"{whole.where} says nothing about position: none of "
+            f"{', '.join((*CLAIMED_KEYS, *ROPE_KEYS))} is there, and "
+            + (f"model_type {model_type!r} is not known" if model_type else "no model_type")
+            + "; is this a model's config.json?"
+        )
+    return Family(config, model_type, facts)
+
+
+def _text_part(whole: Section, notes: Notes) -> Section:
+    """The language model's section of a multimodal file, or the whole file."""
+    config = whole
+    # A thinker_config holds a text_config of its own.
+    for _ in range(2):
+        for key in _TEXT_PARTS:
+            part = config.section(key) if key in config.values else None
+            if part is not None and part.values:
+                outer = [k for k in ("rope_scaling", "rope_parameters") if config.has(k)]
+                if outer:
+                    notes.warn(
+                        "outer-rope-keys-not-read",
+                        f"{', '.join(config.name(k) for k in outer)} stands outside "
+                        f"{part.path}, where the text model does not look",
+                        f"move it into {part.path}",
+                    )
+                config = part
+                break
+    return config
+
+
+def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
+    """The family's facts, or the general rules where the family is unknown."""
+    facts: Facts | None = FACTS.get(model_type)
+    kind = config.values.get("position_embedding_type")
+    if model_type == "falcon" and config.flag("alibi"):
+        return AlibiFacts(claimed=2048)
+    if kind == "alibi" or (facts is None and config.flag("alibi")):
+        return AlibiFacts(claimed=None)
+    if model_type == "granitemoehybrid" and kind == "rope":
+        return RotaryFacts(claimed=2048)
+    if model_type == "mpt":
+        return _mpt(config, notes)
+    if facts is not None:
+        _remark_on_leftover(config, facts, kind, notes)
+        return facts
+    if model_type in REMOTE:
+        notes.note(
+            "remote-code-model-type",
+            f"model_type {model_type!r} is read by the conventions of its own code; "
+            "transformers has no defaults for it, so only stated values count",
+        )
+        return REMOTE[model_type]
+    return _unknown(config, model_type, notes)
+
+
+def _unknown(config: Section, model_type: str, notes: Notes) -> Facts | None:
+    """The general rules, for files whose keys show that they are rotary."""
+    if not any(config.has(key) for key in (*ROPE_KEYS, *_OTHER_KEYS)):
+        if any(config.has(key) for key in CLAIMED_KEYS):
+            notes.warn(
+                "encoding-unknown",
+                "the file names a length and nothing that tells the kind of positional encoding",
+                "name the model's architecture in model_type",
+            )
+        return None
+    if model_type:
+        notes.warn(
+            "unknown-model-type",
+            f"model_type {model_type!r} is not known here; the general rules are applied, and "
+            "what its library has as defaults cannot be known",
+            "check base, head_dim and layout against the model's code",
+        )
+    else:
+        notes.note(
+            "no-model-type",
+            "the file has no model_type; the general rules are applied and no defaults filled in",
+        )
+    return UNKNOWN
+
+
+def _mpt(config: Section, notes: Notes) -> Facts:
+    """MPT: ALiBi, unless its attn_config turns it off."""
+    attention = config.section("attn_config")
+    alibi = attention.flag("alibi") if attention else None
+    learned = config.flag("learned_pos_emb")
+    if alibi is False:
+        notes.warn(
+            "alibi-off-not-read",
+            "attn_config.alibi is false, but transformers' MPT applies ALiBi all the same",
+            "run this checkpoint with the code it was made with",
+        )
+        return LearnedFacts(2048) if learned is not False else UnrotatedFacts(2048)
+    if learned:
+        notes.note(
+            "learned-positions-leftover",
+            "learned_pos_emb is true, but this model type has no position table; ALiBi alone "
+            "tells positions",
+        )
+    return AlibiFacts(claimed=2048)
+
+
+def _remark_on_leftover(config: Section, facts: Facts, kind: object, notes: Notes) -> None:
+    """Keys that name an encoding which the family's code does not have."""
+    if isinstance(facts, RotaryFacts) and isinstance(kind, str) and kind not in ("rope", "rotary"):
+        notes.note(
+            "position-type-leftover",
+            f"{config.name('position_embedding_type')} says {kind!r}, which this family does "
+            "not read: it is rotary",
+        )
+    if isinstance(facts, RotaryFacts):
+        return
+    unused = [config.name(key) for key in ROPE_KEYS if config.has(key)]
+    if unused:
+        notes.note(
+            "unused-rope-keys",
+            f"{', '.join(unused)} is there, but this model does not rotate anything: it says "
+            "nothing about the length",
+        )

@@ -1,0 +1,254 @@
+"""Which layer is of which kind, which are rotated, and how far back each sees.
+
+Kinds are transformers' own words in `layer_types` ("full_attention", "sliding_attention",
+"chunked_attention", "linear_attention", ...). Where the file does not list them, the family's
+pattern does. One kind with one treatment becomes one group of the spec.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ropewalk.dialects.hf_facts import Every, Facts, RotaryFacts, Switched, Uniform, Windowed
+from ropewalk.dialects.hf_values import MAX_COUNT, MAX_LENGTH, Notes, Section
+from ropewalk.rope.spec import Length, Window
+
+FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
+
+# Every word for a layer that attends; any other word names a layer without attention.
+ATTENDING = frozenset(
+    {FULL, SLIDING, CHUNKED, "attention", "indexed_attention", "global_attention", "hybrid"}
+)
+_WORDS = {"attention": FULL, "global_attention": FULL, "*": FULL}
+_NEMOTRON = {"M": "mamba", "-": "mlp", "*": FULL, "E": "moe"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of layer and whether its attention is rotated."""
+
+    word: str
+    rotated: bool = True
+
+    @property
+    def attends(self) -> bool:
+        """Whether such a layer has attention at all."""
+        return self.word in ATTENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The kinds in order of first appearance, with the layers of each (empty when unknown)."""
+
+    groups: tuple[tuple[Kind, tuple[int, ...]], ...]
+
+
+def read_layers(config: Section, facts: Facts, model_type: str, notes: Notes) -> Layers:
+    """The kinds of a model's layers; raises ConfigError for lists that do not fit."""
+    total = layer_count(config)
+    stated = _stated_words(config, total) or _indexed_words(config, total)
+    words = stated or _pattern_words(config, facts, total)
+    if model_type == "nemotron_h" and (pattern := config.text("hybrid_override_pattern")):
+        words = tuple(_NEMOTRON.get(letter, letter) for letter in pattern[:MAX_COUNT])
+    if model_type == "jamba":
+        words = _jamba_words(config, total)
+    if model_type in ("mamba", "mamba2"):
+        words = ("mamba",) * (total or 1)
+    rotated = _rotated(config, facts, model_type, words, notes)
+    if not stated:
+        words = _words_by_rotation(config, facts, model_type, words, rotated)
+    if total is None and not stated:
+        # The pattern is known, the count is not: the kinds are told without indices.
+        kinds = dict.fromkeys(Kind(w, r) for w, r in zip(words, rotated, strict=True))
+        return Layers(tuple((kind, ()) for kind in kinds))
+    found: dict[Kind, list[int]] = {}
+    for index, (word, turned) in enumerate(zip(words, rotated, strict=True)):
+        found.setdefault(Kind(word, turned), []).append(index)
+    return Layers(tuple((kind, tuple(layers)) for kind, layers in found.items()))
+
+
+def _words_by_rotation(
+    config: Section,
+    facts: Facts,
+    model_type: str,
+    words: tuple[str, ...],
+    rotated: tuple[bool, ...],
+) -> tuple[str, ...]:
+    """Families whose window goes by rotation: Llama 4 chunks the layers that are rotated,
+    SmolLM3 gives a window, where one is on, to those that are not.
+    """
+    if model_type == "llama4_text" and chunk_size(config) is not None:
+        return tuple(CHUNKED if turned else FULL for turned in rotated)
+    if model_type == "smollm3":
+        on = config.flag("use_sliding_window") and window_size(config, facts) is not None
+        return tuple(SLIDING if on and not turned else FULL for turned in rotated)
+    return words
+
+
+def layer_count(config: Section) -> int | None:
+    """How many layers, by any spelling of the key, or by the length of a list that has each."""
+    for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers"):
+        if (value := config.count(key)) is not None:
+            return value
+    for key in ("layer_types", "layers_block_type", "no_rope_layers"):
+        if listed := config.items(key):
+            return len(listed)
+    return None
+
+
+def _stated_words(config: Section, total: int | None) -> tuple[str, ...]:
+    """The kinds that the file lists, checked against the count of layers."""
+    for key in ("layer_types", "layers_block_type", "block_types"):
+        words = config.texts(key)
+        if not words:
+            continue
+        if key == "block_types" and total is not None:
+            # RecurrentGemma lists one turn of the cycle.
+            words = tuple(words[i % len(words)] for i in range(total))
+        if total is not None and len(words) != total:
+            raise config.wrong(
+                key, f"one entry for each of the {total} layers", "check num_hidden_layers"
+            )
+        return tuple(_WORDS.get(word, word) for word in words)
+    return ()
+
+
+def _indexed_words(config: Section, total: int | None) -> tuple[str, ...]:
+    """Hybrids that list only the layers which attend (Bamba, LFM2)."""
+    for key, other in (("attn_layer_indices", "mamba"), ("full_attn_idxs", "conv")):
+        attending = config.counts(key, least=0)
+        if attending and total is not None:
+            if max(attending) >= total:
+                raise config.wrong(key, f"a list of layers from 0 to {total - 1}")
+            return tuple(FULL if i in attending else other for i in range(total))
+    return ()
+
+
+def _pattern_words(config: Section, facts: Facts, total: int | None) -> tuple[str, ...]:
+    """The kinds by the family's pattern; one period where the count is unknown."""
+    pattern = facts.pattern if isinstance(facts, RotaryFacts) else Uniform()
+    match pattern:
+        case Every(period=period, keys=keys, first=first, rare=rare, common=common):
+            if (
+                isinstance(facts, RotaryFacts)
+                and facts.nope_kinds
+                and window_size(config, facts) is None
+            ):
+                # Exaone 4 without a window: all layers attend fully and are rotated.
+                return (FULL,) * (total or 1)
+            for key in keys:
+                period = config.count(key) or period
+            turn = 0 if first else period - 1
+            return tuple(rare if i % period == turn else common for i in range(total or period))
+        case Windowed():
+            word = SLIDING if window_size(config, facts) is not None else FULL
+            return (word,) * (total or 1)
+        case Switched():
+            if not config.flag("use_sliding_window") or window_size(config, facts) is None:
+                return (FULL,) * (total or 1)
+            start = _from_layer(config)
+            return tuple(SLIDING if i >= start else FULL for i in range(total or start + 1))
+        case Uniform():
+            return (FULL,) * (total or 1)
+
+
+def _from_layer(config: Section) -> int:
+    """Qwen's `max_window_layers`: the first layer with a window; 0 is allowed."""
+    start = config.count("max_window_layers", least=0)
+    return 28 if start is None else start
+
+
+def _jamba_words(config: Section, total: int | None) -> tuple[str, ...]:
+    """Attention in one layer of each period, from an offset on; mamba elsewhere."""
+    period = config.count("attn_layer_period") or 8
+    offset = config.count("attn_layer_offset", least=0)
+    offset = 4 if offset is None else offset
+    return tuple(FULL if i % period == offset else "mamba" for i in range(total or period))
+
+
+def _rotated(
+    config: Section,
+    facts: Facts,
+    model_type: str,
+    words: tuple[str, ...],
+    notes: Notes,
+) -> tuple[bool, ...]:
+    """For each layer, whether its attention is rotated."""
+    if not isinstance(facts, RotaryFacts):
+        return (False,) * len(words)
+    if "no_rope_layers" in config.values or model_type in ("llama4_text", "smollm3"):
+        return _by_no_rope_list(config, len(words), notes)
+    if facts.nope_kinds and SLIDING in words:
+        return tuple(word not in facts.nope_kinds for word in words)
+    return (True,) * len(words)
+
+
+def _by_no_rope_list(config: Section, count: int, notes: Notes) -> tuple[bool, ...]:
+    """`no_rope_layers`, in which 1 means that RoPE *is* used; empty or absent: every 4th is 0."""
+    listed = config.counts("no_rope_layers", least=0)
+    if not listed:
+        step = config.count("no_rope_layer_interval") or 4
+        return tuple((i + 1) % step != 0 for i in range(count))
+    if any(value > 1 for value in listed) or len(listed) != count:
+        raise config.wrong("no_rope_layers", f"a list of {count} entries, each 0 or 1,")
+    notes.note(
+        "no-rope-list-means-rope",
+        f"{config.name('no_rope_layers')}: despite its name, 1 means that the layer uses RoPE; "
+        f"{listed.count(0)} of {len(listed)} layers have no position",
+    )
+    return tuple(value == 1 for value in listed)
+
+
+def window_size(config: Section, facts: Facts) -> int | None:
+    """`sliding_window` in tokens, or the class default where the key is absent."""
+    key = "local_attention" if "local_attention" in config.values else "sliding_window"
+    stated = config.count(key, MAX_LENGTH, least=0)
+    if stated == 0:
+        # Published files use 0 for "none".
+        return None
+    if stated is not None or key in config.values:
+        return stated
+    return facts.window if isinstance(facts, RotaryFacts) else None
+
+
+def chunk_size(config: Section) -> int | None:
+    """`attention_chunk_size` in tokens; 8192 is the default where the key is absent."""
+    stated = config.length("attention_chunk_size")
+    return 8192 if stated is None and "attention_chunk_size" not in config.values else stated
+
+
+def read_window(
+    config: Section, facts: Facts, kind: Kind, claimed: Length, notes: Notes
+) -> Window | None:
+    """How far back a kind of layer sees; None for all the way."""
+    if kind.word == CHUNKED:
+        chunk = chunk_size(config)
+        return None if chunk is None else Window(chunk, "chunked")
+    if kind.word != SLIDING:
+        return None
+    limit = window_size(config, facts)
+    if limit is None:
+        return None
+    if claimed.tokens is not None and limit >= claimed.tokens:
+        notes.note(
+            "inert-window",
+            f"{config.name('sliding_window')} {limit} is not below the claimed length "
+            f"{claimed.tokens}, so it never hides anything; it is no length of the model's",
+        )
+        return None
+    return Window(limit)
+
+
+def remark_on_unused_window(config: Section, layers: Layers, facts: Facts, notes: Notes) -> None:
+    """A `sliding_window` that no layer uses."""
+    if any(kind.word == SLIDING for kind, _ in layers.groups):
+        return
+    size = window_size(config, facts) if config.has("sliding_window") else None
+    if size is None:
+        return
+    off = config.flag("use_sliding_window") is False
+    why = "use_sliding_window is false" if off else "no layer of this model uses it"
+    notes.note(
+        "inert-window",
+        f"{config.name('sliding_window')} {size} has no effect ({why}); it is no length",
+    )

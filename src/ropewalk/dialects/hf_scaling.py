@@ -1,0 +1,289 @@
+"""A rope dictionary's scaling type and parameters into `ropewalk.rope.scaling`.
+
+Rules of transformers 5.24: `rope_type` beats its old name `type`; `su` is longrope; `mrope` is
+no scaling but a split of the pairs; dynamic anchors on the claimed length; yarn and longrope
+take the ratio of lengths where the factor is missing; a top-level original length beats the one
+inside a flat dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ropewalk.dialects.hf_lengths import ORIGINAL
+from ropewalk.dialects.hf_values import Notes, Section, shown
+from ropewalk.errors import ConfigError
+from ropewalk.rope.scaling import (
+    UNSCALED,
+    DynamicNtk,
+    Linear,
+    Llama3,
+    LongRope,
+    NtkAware,
+    Scaling,
+    UnknownScaling,
+    Yarn,
+)
+from ropewalk.rope.spec import Length
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a rope dictionary's meaning depends on beside itself.
+
+    `config` is the section that holds the dictionary, `pairs` the count of rotary pairs where
+    known, `nested` whether the dictionary belongs to one kind of layer.
+    """
+
+    config: Section
+    claimed: Length
+    pairs: int | None
+    model_type: str
+    nested: bool
+    notes: Notes
+
+
+_ALIASES = {"su": "longrope", "mrope": "default"}
+
+# Spellings that mark a layout in other tools' files and scale nothing.
+_MARKERS = {"gptj": "MLC-LLM's marker for the interleaved layout"}
+
+_ALWAYS = frozenset({"rope_type", "type", "rope_theta", "partial_rotary_factor"})
+_MROPE = frozenset({"mrope_section", "mrope_interleaved"})
+_READ: dict[str, frozenset[str]] = {
+    "default": frozenset(),
+    "linear": frozenset({"factor"}),
+    "dynamic": frozenset({"factor", "alpha"}),
+    "yarn": frozenset(
+        {"factor", ORIGINAL, "attention_factor", "beta_fast", "beta_slow"}
+        | {"mscale", "mscale_all_dim", "truncate"}
+    ),
+    "llama3": frozenset({"factor", ORIGINAL, "low_freq_factor", "high_freq_factor"}),
+    "longrope": frozenset({"factor", ORIGINAL, "attention_factor", "short_factor", "long_factor"}),
+}
+_BETA_MODELS = frozenset({"mistral4", "ministral3"})
+
+
+def type_of(rope: Section, notes: Notes) -> str:
+    """The scaling type's name as transformers takes it; "default" where none is given."""
+    new, old = rope.text("rope_type"), rope.text("type")
+    if new and old and _ALIASES.get(new, new) != _ALIASES.get(old, old):
+        notes.warn(
+            "type-and-rope-type-differ",
+            f"{rope.name('rope_type')} is {new!r} and {rope.name('type')} is {old!r}; "
+            "transformers takes rope_type",
+            "remove the old key",
+        )
+    name = new or old
+    if name is None and rope.has("factor"):
+        notes.warn(
+            "no-rope-type",
+            f"{rope.path} gives a factor and no rope_type, so nothing is scaled",
+            'add "rope_type"',
+        )
+    return _ALIASES.get(name, name) if name else "default"
+
+
+def read_scaling(rope: Section, around: Surroundings) -> Scaling:
+    """The scaling that a rope dictionary asks for.
+
+    Raises ConfigError for missing, impossible or contradicting parameters.
+    """
+    name = type_of(rope, around.notes)
+    if name in _MARKERS:
+        around.notes.note(
+            "marker-not-a-scaling",
+            f"{rope.path} says {name!r}, which is {_MARKERS[name]}; nothing is scaled",
+        )
+        return UNSCALED
+    if name not in _READERS:
+        around.notes.warn(
+            "unknown-scaling-type",
+            f"{rope.path} asks for {name!r}, which is not known here, so its frequencies "
+            "cannot be computed",
+            f"known types: {', '.join(_READERS)}",
+        )
+        others = sorted((k, shown(v)) for k, v in rope.values.items() if k not in _ALWAYS)
+        return UnknownScaling(name, tuple(others))
+    _remark_on_keys(rope, name, around)
+    return _READERS[name](rope, around)
+
+
+def _default(rope: Section, around: Surroundings) -> Scaling:  # noqa: ARG001 - one signature
+    return UNSCALED
+
+
+def _linear(rope: Section, around: Surroundings) -> Scaling:
+    return Linear(_factor(rope, around))
+
+
+def _dynamic(rope: Section, around: Surroundings) -> Scaling:
+    alpha = rope.number("alpha")
+    if alpha is not None and around.model_type.startswith("hunyuan"):
+        around.notes.note(
+            "dynamic-with-alpha",
+            f"{rope.path} is called dynamic and has alpha {alpha:g}: in this family a fixed "
+            "larger base, whatever the length",
+        )
+        return NtkAware(alpha)
+    factor = _factor(rope, around)
+    anchor = around.claimed.tokens
+    if anchor is None:
+        raise ConfigError(
+            f"{rope.where}: {rope.path} is dynamic and needs max_position_embeddings, the "
+            "length from which it starts to scale; add that key"
+        )
+    return DynamicNtk(factor, anchor)
+
+
+def _yarn(rope: Section, around: Surroundings) -> Scaling:
+    original = original_length(rope, around)
+    truncate = rope.flag("truncate")
+    mscale = rope.number("mscale", zero=True)
+    all_dim = rope.number("mscale_all_dim", zero=True)
+    if bool(mscale) != bool(all_dim) and not rope.has("attention_factor"):
+        alone = "mscale" if mscale else "mscale_all_dim"
+        around.notes.note(
+            "mscale-ignored",
+            f"{rope.name(alone)} stands without its partner; transformers uses mscale and "
+            "mscale_all_dim only as a pair for the amplitude",
+            "other engines do read it alone: state attention_factor",
+        )
+    return Yarn(
+        factor=_factor_or_ratio(rope, around, original),
+        ramp_length=original,
+        # transformers takes 0 as "not given" here.
+        beta_fast=rope.number("beta_fast", zero=True) or 32.0,
+        beta_slow=rope.number("beta_slow", zero=True) or 1.0,
+        truncate=True if truncate is None else truncate,
+        attention_factor=rope.number("attention_factor"),
+        mscale=mscale,
+        mscale_all_dim=all_dim,
+    )
+
+
+def _llama3(rope: Section, around: Surroundings) -> Scaling:
+    low, high = _needed(rope, "low_freq_factor"), _needed(rope, "high_freq_factor")
+    if high <= low:
+        around.notes.warn(
+            "llama3-hard-cut",
+            f"{rope.name('high_freq_factor')} {high:g} is not above low_freq_factor {low:g}: "
+            "frequencies are kept or divided with no blend between",
+            "Llama 3.1 has 1 and 4; check that the cut is meant",
+        )
+    return Llama3(_factor(rope, around), low, high, original_length(rope, around))
+
+
+def _longrope(rope: Section, around: Surroundings) -> Scaling:
+    short, long = (_divisors(rope, key, around) for key in ("short_factor", "long_factor"))
+    original = original_length(rope, around)
+    if original < 2:
+        raise ConfigError(
+            f"{rope.where}: {rope.path} is longrope with an original length of {original}; "
+            "its amplitude divides by the logarithm of that length, which must be at least 2"
+        )
+    factor = _factor_or_ratio(rope, around, original)
+    return LongRope(short, long, original, factor, rope.number("attention_factor"))
+
+
+def _divisors(rope: Section, key: str, around: Surroundings) -> tuple[float, ...]:
+    """One of longrope's lists, checked against the count of pairs."""
+    values = rope.numbers(key)
+    if values is None:
+        raise rope.wrong(key, "a list of numbers, one for each rotary pair,")
+    if around.pairs is not None and len(values) != around.pairs:
+        raise rope.wrong(
+            key,
+            f"one number for each of the {around.pairs} rotary pairs",
+            "check head_dim and partial_rotary_factor",
+        )
+    return values
+
+
+_READERS: dict[str, Callable[[Section, Surroundings], Scaling]] = {
+    "default": _default,
+    "linear": _linear,
+    "dynamic": _dynamic,
+    "yarn": _yarn,
+    "llama3": _llama3,
+    "longrope": _longrope,
+}
+
+
+def original_length(rope: Section, around: Surroundings) -> int:
+    """The reference length of a formula: outer key, inner key, or the claim as a fallback."""
+    outer, inner = around.config.length(ORIGINAL), rope.length(ORIGINAL)
+    value = (inner or outer) if around.nested else (outer or inner)
+    if value is not None:
+        return value
+    if around.claimed.tokens is None:
+        raise ConfigError(
+            f"{rope.where}: {rope.path} needs {ORIGINAL} (or max_position_embeddings, which "
+            "transformers takes in its place), and the file has neither"
+        )
+    around.notes.warn(
+        "original-length-missing",
+        f"{rope.name(ORIGINAL)} is missing; transformers computes with the claimed length "
+        f"{around.claimed.tokens} in its place",
+        f"add {ORIGINAL}: the length the model was trained with",
+    )
+    return around.claimed.tokens
+
+
+def _needed(rope: Section, key: str) -> float:
+    """A number that its type cannot do without."""
+    value = rope.number(key)
+    if value is None:
+        name = rope.text("rope_type") or rope.text("type")
+        raise rope.wrong(key, "a number above 0", f"scaling type {name!r} needs it")
+    return value
+
+
+def _factor(rope: Section, around: Surroundings) -> float:
+    """The stated factor, which must be there."""
+    factor = _needed(rope, "factor")
+    if factor < 1.0:
+        around.notes.warn(
+            "factor-below-one",
+            f"{rope.name('factor')} is {factor:g}: it squeezes the context instead of "
+            "stretching it",
+            "factors are the ratio of the new length to the old, so 1 or more",
+        )
+    return factor
+
+
+def _factor_or_ratio(rope: Section, around: Surroundings, original: int) -> float:
+    """The stated factor, or the claimed length over the original one."""
+    if rope.has("factor"):
+        return _factor(rope, around)
+    if around.claimed.tokens is None:
+        raise rope.wrong("factor", "a number above 0", "max_position_embeddings is missing too")
+    ratio = around.claimed.tokens / original
+    around.notes.note(
+        "factor-from-lengths",
+        f"{rope.path} has no factor; {around.claimed.tokens} / {original} = {ratio:g} is used",
+    )
+    return ratio
+
+
+def _remark_on_keys(rope: Section, name: str, around: Surroundings) -> None:
+    """Keys of a rope dictionary that this type does not read."""
+    read = _ALWAYS | _MROPE | _READ[name]
+    if around.model_type in _BETA_MODELS:
+        read |= {"llama_4_scaling_beta"}
+    unread = sorted(str(k) for k, v in rope.values.items() if k not in read and v is not None)
+    if ORIGINAL in unread:
+        unread.remove(ORIGINAL)
+        around.notes.warn(
+            "original-length-ignored",
+            f"{rope.name(ORIGINAL)} has no effect: transformers' {name} does not read it"
+            + (" and starts at max_position_embeddings" if name == "dynamic" else ""),
+            "it still tells the trained length",
+        )
+    if unread:
+        around.notes.note(
+            "unread-rope-keys",
+            f"{rope.path} holds keys that transformers' {name} does not read: {', '.join(unread)}",
+            "check their spelling; other engines may read them",
+        )
