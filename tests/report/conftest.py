@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from ropewalk.prove.cells import Outcome
+from ropewalk.prove.cells import Answer, Cell, Outcome, Row
 from ropewalk.prove.summary import (
     CellSummary,
     ControlSummary,
@@ -16,6 +17,7 @@ from ropewalk.prove.summary import (
     RunSummary,
     Share,
 )
+from ropewalk.report.prove_html import CellPrompt
 
 MakeSummary = Callable[..., RunSummary]
 
@@ -110,5 +112,45 @@ def make_summary() -> MakeSummary:
                 "command": "ropewalk prove smollm2 --lengths 2048,8000,12000 --trials 4 --seed 0",
             },
         )
+
+    return make
+
+
+MakePrompts = Callable[..., list[CellPrompt]]
+
+
+_WORDS = ["".join(random.Random(i).choices("aeiounrstl", k=3 + i % 6)) for i in range(2000)]
+
+
+def _sentences(seed: int, characters: int) -> list[str]:
+    """Return sentences of made-up words, at least `characters` long together."""
+    chance = random.Random(seed)
+    sentences: list[str] = []
+    while characters > 0:
+        sentences.append(" ".join(chance.choices(_WORDS, k=11)).capitalize() + ". ")
+        characters -= len(sentences[-1])
+    return sentences
+
+
+@pytest.fixture
+def make_prompts() -> MakePrompts:
+    """Return a maker of a prompt for each kept answer; `shared` haystacks differ by trial only."""
+
+    def make(summary: RunSummary, *, shared: bool = True, suffix: str = "") -> list[CellPrompt]:
+        prompts = []
+        for number, cell in enumerate(summary.cells):
+            outcomes = [o for o, count in cell.outcomes.items() for _ in range(count)]
+            for trial, outcome in enumerate(outcomes):
+                hay = _sentences(trial if shared else 1000 * number + trial, 4 * cell.length)
+                place = int(cell.depth * len(hay))
+                key, value = f"key-{trial}", f"{4_000_000 + 1000 * number + trial}"
+                hay.insert(place, f"The code of {key} is {value}. ")
+                text = "".join(hay) + f"{suffix}\nThe code of {key} is"
+                answer = Answer(outcome, -0.25, value if outcome == Outcome.HIT else "no", 0.5)
+                where = Cell(cell.length, cell.depth, trial)
+                row = Row(where, cell.length, cell.depth, key, value, answer, "0123456789abcdef")
+                show = f"ropewalk show runs/x --cell {cell.length},{cell.depth!r},{trial}"
+                prompts.append(CellPrompt(row, text, show))
+        return prompts
 
     return make
