@@ -129,6 +129,15 @@ def _local_families(
             return base
         return replace(base, values={**base.values, **overlay.values})
 
+    if old is not None and old.has("type") and not old.has("rope_type"):
+        # These classes lay the dictionary over one that says rope_type "default" already.
+        notes.warn(
+            "old-type-key-not-read",
+            f"{old.name('type')} is not read for this family: transformers looks for rope_type "
+            "only, finds none and scales nothing",
+            f"rename the key to rope_type in {old.path}",
+        )
+        old = replace(old, values={k: v for k, v in old.values.items() if k != "type"})
     full = laid("full_attention", old)
     sliding = laid("sliding_attention", old if local.scaled else None)
     spelling = "version 5 spelling" if nested else "version 4 spelling"
