@@ -246,6 +246,15 @@ def test_a_readers_remark_is_kept_and_not_said_again(make_spec: MakeSpec) -> Non
     assert found(result, "other-lengths") is None
 
 
+def test_a_remark_without_a_remedy_gives_way_to_the_finding_that_has_one(
+    make_spec: MakeSpec,
+) -> None:
+    remark = Remark("hard-limit", "positions are a learned table")
+    table = LearnedPositions(514, 2)
+    result = audit(make_spec(table, claimed=514, remarks=(remark,)))
+    assert must(result, "hard-limit").severity == "warning"
+
+
 def test_a_remark_that_begins_with_a_field_keeps_its_spelling(make_spec: MakeSpec) -> None:
     remark = Remark("mscale-ignored", "rope_scaling.mscale stands alone", "remove it")
     result = audit(make_spec(remarks=(remark,)))

@@ -1,7 +1,8 @@
 """What a spec gives reason to say, each with why and with what to do about it.
 
 One small function a subject; each yields nothing where its subject does not arise. The readers'
-own remarks come first, and a finding whose code a reader has already used is not said twice.
+own remarks come first. A code is not said twice: a reader's remark stands if it has a remedy,
+and otherwise gives way to the finding of that code.
 """
 
 from __future__ import annotations
@@ -29,21 +30,22 @@ def find(
     spec: PositionSpec, trained: Length, rotary: tuple[RotaryAudit, ...], origin: Origin
 ) -> tuple[Finding, ...]:
     """All findings: the readers' remarks, then lengths, encodings and schedules."""
-    found = [
-        Finding(r.code, r.severity, _sentence(r.text), _sentence(r.remedy)) for r in spec.remarks
-    ]
-    said = {finding.code for finding in found}
-    if said & {"lengths-disagree", "tokenizer-length-beyond-claim"}:
-        said.add("other-lengths")
     own = (
         *_lengths(spec, trained),
         *_encodings(spec),
         *_windows(spec),
         *schedule_findings(spec, trained, rotary, origin),
     )
-    for finding in own:
-        if finding.code not in said and finding not in found:
-            found.append(finding)
+    told = {finding.code for finding in own}
+    found = [
+        Finding(r.code, r.severity, _sentence(r.text), _sentence(r.remedy))
+        for r in spec.remarks
+        if r.remedy or r.code not in told
+    ]
+    said = {finding.code for finding in found}
+    if said & {"lengths-disagree", "tokenizer-length-beyond-claim"}:
+        said.add("other-lengths")
+    found.extend(finding for finding in own if finding.code not in said)
     return tuple(found)
 
 
