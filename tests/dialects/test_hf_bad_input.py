@@ -80,7 +80,7 @@ def test_a_rope_dictionary_that_is_none_is_refused(value: object) -> None:
 @pytest.mark.parametrize("rope_type", ["linear", "dynamic", "llama3"])
 def test_a_missing_factor_is_an_error_where_nothing_can_stand_in(rope_type: str) -> None:
     rope = {"rope_type": rope_type, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    with pytest.raises(ConfigError, match=r"rope_scaling\.factor is null; .* needs it"):
+    with pytest.raises(ConfigError, match=r"rope_scaling\.factor is missing; .* needs it"):
         read_config({**GOOD, "rope_scaling": rope})
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,11 +57,9 @@ class Section:
 
     def wrong(self, key: str, allowed: str, remedy: str = "") -> ConfigError:
         """The error for a value that is not what its key needs."""
-        value = self.values.get(key)
+        given = shown(self.values[key]) if key in self.values else "missing"
         tail = f"; {remedy}" if remedy else ""
-        return ConfigError(
-            f"{self.where}: {self.name(key)} is {shown(value)}; {allowed} is allowed{tail}"
-        )
+        return ConfigError(f"{self.where}: {self.name(key)} is {given}; {allowed} is allowed{tail}")
 
     def count(self, key: str, most: int = MAX_COUNT, *, least: int = 1) -> int | None:
         """A whole number from `least` to `most` (channels, heads, layers)."""
@@ -238,8 +237,10 @@ def shown(value: object) -> str:
 
 
 def _unquote(value: object) -> str:
-    """The remedy for a number or flag in quotes."""
-    return "remove the quotes around it" if isinstance(value, str) else ""
+    """The remedy for a number or a flag in quotes."""
+    inside = value.strip().lower() if isinstance(value, str) else ""
+    quoted = inside in ("true", "false") or re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", inside)
+    return "remove the quotes around it" if quoted else ""
 
 
 def _kind(value: object) -> str:
