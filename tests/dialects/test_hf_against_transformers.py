@@ -12,6 +12,13 @@ from typing import Any
 import pytest
 
 from ropewalk.dialects.hf import read_config
+from ropewalk.dialects.hf_facts import (
+    FACTS,
+    LearnedFacts,
+    RotaryFacts,
+    Switched,
+    UnrotatedFacts,
+)
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.spec import Rotary
 
@@ -209,14 +216,43 @@ def test_the_kinds_of_layers_are_those_of_transformers(
     assert ours == list(theirs)
 
 
-@pytest.mark.parametrize(
-    "model_type",
-    ["llama", "qwen3", "gemma2", "gemma3_text", "smollm3", "cohere2", "gpt_oss", "phi3", "olmo2"],
+ROTARY_TYPES = sorted(name for name, facts in FACTS.items() if isinstance(facts, RotaryFacts))
+
+
+@pytest.mark.parametrize("model_type", ROTARY_TYPES)
+def test_the_table_of_defaults_is_that_of_transformers(model_type: str) -> None:
+    facts = FACTS[model_type]
+    assert isinstance(facts, RotaryFacts)
+    theirs = transformers.AutoConfig.for_model(model_type)
+    rope = getattr(theirs, "rope_parameters", None) or {}
+    rope = rope.get("full_attention", rope)
+    assert facts.claimed == theirs.max_position_embeddings
+    if not facts.fixed_schedule:
+        assert facts.base == rope["rope_theta"]
+    if not facts.mla:
+        assert facts.partial == rope.get("partial_rotary_factor", 1.0)
+    if facts.rope_default:
+        told = {k: v for k, v in rope.items() if k in facts.rope_default}
+        assert dict(facts.rope_default) == told
+    if facts.head_dim is not None:
+        assert facts.head_dim == theirs.head_dim
+    if facts.window is not None and not isinstance(facts.pattern, Switched):
+        window = getattr(theirs, "local_attention", None) or theirs.sliding_window
+        assert facts.window == window
+    assert facts.softcap == getattr(theirs, "attn_logit_softcapping", None)
+
+
+PLAIN_TYPES = sorted(
+    name for name, facts in FACTS.items() if isinstance(facts, LearnedFacts | UnrotatedFacts)
 )
-def test_default_lengths_are_those_of_transformers(model_type: str) -> None:
-    theirs = transformers.AutoConfig.for_model(model_type).max_position_embeddings
-    claimed = read_config({**SMALL, "model_type": model_type}).claimed
-    assert (claimed.tokens, claimed.stated) == (theirs, False)
+
+
+@pytest.mark.parametrize("model_type", PLAIN_TYPES)
+def test_default_lengths_without_rotation_are_those_of_transformers(model_type: str) -> None:
+    facts = FACTS[model_type]
+    assert isinstance(facts, LearnedFacts | UnrotatedFacts)
+    theirs = transformers.AutoConfig.for_model(model_type)
+    assert facts.claimed == getattr(theirs, "max_position_embeddings", None)
 
 
 def _copy(config: dict[str, Any]) -> dict[str, Any]:
