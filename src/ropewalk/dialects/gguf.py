@@ -24,7 +24,7 @@ from ropewalk.dialects.gguf_keys import Keys
 from ropewalk.dialects.gguf_scaling import LLAMA3_LENGTH, ScalingReader
 from ropewalk.dialects.gguf_windows import WindowReader
 from ropewalk.rope.frequencies import attention_factor, yarn_mscale
-from ropewalk.rope.scaling import UNSCALED, Scaling, Unscaled, Yarn
+from ropewalk.rope.scaling import UNSCALED, LongRope, Scaling, Yarn
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
     Alibi,
@@ -342,25 +342,23 @@ class _Reader:
         return self.facts.temperature if isinstance(encoding, NoPosition) else None
 
     def trained(self, groups: tuple[LayerGroup, ...]) -> Length:
-        """The length of the training, stated or the best that the file gives."""
+        """The length of the training: stated, recognised in a tensor, or unknown."""
         key = self.keys.name("rope.scaling.original_context_length")
         if self.scaling.original is not None:
             return Length(self.scaling.original, key)
-        rotary = [g.encoding for g in groups if isinstance(g.encoding, Rotary)]
         if self.scaling.llama3_factor is not None:
             source = "the reference length of Llama 3's rule, recognised in rope_freqs.weight"
             return Length(LLAMA3_LENGTH, source, stated=False)
-        if any(not isinstance(r.scaling, Unscaled) for r in rotary):
+        rotary = [g.encoding for g in groups if isinstance(g.encoding, Rotary)]
+        if any(isinstance(r.scaling, Yarn | LongRope) for r in rotary):
             self.keys.remark(
                 "original-length-missing",
-                f"{key} is missing, which llama.cpp replaces with the context length",
-                "find the original length in the model's card",
+                f"{key} is missing; llama.cpp computes with the context length "
+                f"{self.context_length} in its place",
+                "convert the model anew, with the length that it was trained with",
                 warn=True,
             )
-            source = f"{self.keys.name('context_length')}, since {key} is missing"
-            return Length(self.context_length, source, stated=False)
-        source = f"{self.keys.name('context_length')}, which nothing rescales"
-        return Length(self.context_length, source, stated=False)
+        return Length.unknown(f"not stated (no {key})")
 
 
 def _names(kinds: list[Kind]) -> Iterator[str]:
