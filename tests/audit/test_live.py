@@ -13,6 +13,8 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    OPTConfig,
+    OPTForCausalLM,
 )
 
 from ropewalk.audit.live import audit_module
@@ -216,6 +218,23 @@ def test_a_learned_table_is_counted() -> None:
     shorter = audit_module(model)
     assert shorter.verdict == "differs"
     assert "48 rows where the configuration says 64" in shorter.sentence
+
+
+def test_reserved_rows_count_as_rows_of_the_table() -> None:
+    config = OPTConfig(
+        num_hidden_layers=1, hidden_size=32, num_attention_heads=2, ffn_dim=32, vocab_size=64,
+        word_embed_proj_dim=32, max_position_embeddings=64, bos_token_id=0, eos_token_id=1,
+    )  # fmt: skip
+    live = audit_module(OPTForCausalLM(config))
+    assert live.parts[0].sentence == "model.decoder.embed_positions has 66 rows, as configured."
+
+
+def test_rotary_tables_without_a_readable_schedule_are_unchecked() -> None:
+    model = llama(PLAIN)
+    model.config.rope_parameters = {"rope_type": "telescope", "rope_theta": 500_000.0}
+    live = audit_module(model)
+    assert live.verdict == "unchecked"
+    assert "no schedule to compare" in live.sentence
 
 
 class Config:

@@ -46,7 +46,7 @@ def llama_3_1(remarks: tuple[Remark, ...] = (), source: str = "rope_theta") -> P
 def every_encoding() -> PositionSpec:
     rotary = Rotary(128, 64, 1e6, "interleaved", sections=(8, 12, 12))
     encodings: tuple[Encoding, ...] = (
-        rotary, IncompleteRotary(("base",)), Alibi(None), LearnedPositions(514, 2),
+        rotary, IncompleteRotary(("base",)), Alibi(None), LearnedPositions(512, 2),
         Sinusoidal(None), RelativeBuckets(32, 128), NoPosition(), Recurrent("mamba"),
     )  # fmt: skip
     soft = SoftmaxRule(1.5, "a rule", 50.0, (8192.0, 0.1), sinks=True)
@@ -145,7 +145,7 @@ def test_each_encoding_is_named_with_its_numbers() -> None:
     assert words[0] == "rotary, 64 of 128 channels, interleaved layout, sections 8, 12, 12"
     assert words[1] == "rotary, incomplete: the file leaves out base"
     assert words[2] == "ALiBi, heads not stated, largest bias 8"
-    assert words[3] == "learned table, 514 rows, the first 2 reserved"
+    assert words[3] == "learned table, 512 positions behind 2 reserved rows"
     assert words[5] == "relative, 32 buckets up to distance 128"
 
 

@@ -111,8 +111,8 @@ def _encodings(spec: PositionSpec) -> Iterator[Finding]:
                     "Known: default, linear, dynamic, yarn, llama3, longrope; see whether the "
                     "type is another name of one of them.",
                 )
-            case LearnedPositions(rows=rows, offset=offset) if rows is not None:
-                yield _table_end(spec, group.name, "learned", rows - offset)
+            case LearnedPositions(rows=rows) if rows is not None:
+                yield _table_end(spec, group.name, "learned", rows)
             case Sinusoidal(rows=rows) if rows is not None:
                 yield _table_end(spec, group.name, "sinusoidal", rows)
             case _:

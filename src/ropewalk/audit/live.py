@@ -82,17 +82,22 @@ def _judge(
         more = f" ({len(wrong) - 1} more like it or worse)" if len(wrong) > 1 else ""
         return "differs", wrong[0] + more
     count = len(tables) + len(parts)
+    if count == 1:
+        return "agrees", "The one position table found agrees with the configuration."
     if count:
         return "agrees", f"All {count} position tables found agree with the configuration."
     if any(live_tables(module)):
-        return "differs", "The module has rotary tables, and its configuration describes none."
+        return "unchecked", (
+            "The module has rotary tables, and the configuration gives no schedule to compare them "
+            "with."
+        )
     return "unchecked", "The module holds no position table that could be compared."
 
 
 def _position_rows(module: torch.nn.Module, spec: PositionSpec) -> Iterator[PartCheck]:
     """Learned tables: their rows against the configured ones."""
     wanted = {
-        group.encoding.rows
+        group.encoding.rows + group.encoding.offset
         for group in spec.groups
         if isinstance(group.encoding, LearnedPositions) and group.encoding.rows is not None
     }

@@ -46,10 +46,10 @@ def encoding_words(encoding: Encoding) -> str:
         case Alibi(heads=heads, max_bias=bias):
             return f"ALiBi, {_count(heads, 'heads')}, largest bias {bias:g}"
         case LearnedPositions(rows=rows, offset=offset):
-            reserved = f", the first {offset} reserved" if offset else ""
-            return f"learned table, {_count(rows, 'rows')}{reserved}"
+            reserved = f" behind {offset} reserved rows" if offset else ""
+            return f"learned table, {_count(rows, 'positions')}{reserved}"
         case Sinusoidal(rows=rows):
-            return f"sinusoidal, {_count(rows, 'rows')}"
+            return f"sinusoidal, {_count(rows, 'positions')}"
         case RelativeBuckets(buckets=buckets, max_distance=distance):
             return f"relative, {buckets} buckets up to distance {distance}"
         case NoPosition():
