@@ -79,6 +79,8 @@ REMARKS: list[tuple[str, str, dict[str, Any]]] = [
     ("rope-scaling-not-read", "warning", {"model_type": "gptj", "rope_scaling": LINEAR}),
     ("hard-limit", "note", {"model_type": "gpt2"}),
     ("unused-rope-keys", "note", {"model_type": "bert"}),
+    ("no-rope-list-filled", "note", {"model_type": "smollm3"}),
+    ("temperature-from-library-default", "note", {"model_type": "llama4_text"}),
     ("scaling-from-library-default", "note", {"model_type": "gpt_oss"}),
     (
         "flat-rope-parameters-ignored",

@@ -218,6 +218,12 @@ def _remark_on_family(
             "window-both-ways",
             "an encoder's window lies around the token: half of local_attention to each side",
         )
+    if family.model_type == "llama4_text" and not config.has("attn_temperature_tuning"):
+        notes.note(
+            "temperature-from-library-default",
+            "attn_temperature_tuning is absent; transformers' default is true, with floor_scale "
+            "8192 and attn_scale 0.1, on the layers without position",
+        )
     if config.has("rotary_scaling_factor"):
         notes.note(
             "scaling-key-not-read",

@@ -188,6 +188,11 @@ def _by_no_rope_list(config: Section, count: int, notes: Notes) -> tuple[bool, .
     listed = config.counts("no_rope_layers", least=0)
     if not listed:
         step = config.count("no_rope_layer_interval") or 4
+        notes.note(
+            "no-rope-list-filled",
+            f"{config.name('no_rope_layers')} is empty or absent; transformers then leaves one "
+            f"layer in {step}, the last of each {step}, without position",
+        )
         return tuple((i + 1) % step != 0 for i in range(count))
     if any(value > 1 for value in listed) or len(listed) != count:
         raise config.wrong("no_rope_layers", f"a list of {count} entries, each 0 or 1,")
