@@ -291,3 +291,9 @@ def test_a_horizon_is_not_searched_past_a_window(make_spec: MakeSpec) -> None:
     horizon = audit(make_spec(window=1024)).rotary[0].horizon
     assert horizon is not None
     assert (horizon.tokens, horizon.searched) == (None, 1024)
+
+
+def test_a_very_long_claim_says_how_far_the_horizon_was_searched(make_spec: MakeSpec) -> None:
+    horizon = audit(make_spec(base=1e12, claimed=10_485_760)).rotary[0].horizon
+    assert horizon is not None
+    assert (horizon.tokens, horizon.searched) == (None, 262_144)

@@ -17,7 +17,7 @@ from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.scaling import UnknownScaling
 from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
 
-HORIZON_SEARCH = 1 << 20
+HORIZON_SEARCH = 1 << 18
 """The longest distance searched for a horizon, in tokens; `Horizon.searched` says how far.
 
 A window ends the search earlier: no score of its layer spans more.
