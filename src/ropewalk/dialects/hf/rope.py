@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ropewalk.dialects.hf_facts import LocalRope, RotaryFacts
-from ropewalk.dialects.hf_values import Notes, Section
+from ropewalk.dialects.hf.facts import LocalRope, RotaryFacts
+from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ConfigError
 
 LAYER_KINDS = frozenset(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ropewalk.dialects.hf_facts import RotaryFacts
-from ropewalk.dialects.hf_lengths import ORIGINAL
-from ropewalk.dialects.hf_values import Section
+from ropewalk.dialects.hf.facts import RotaryFacts
+from ropewalk.dialects.hf.lengths import ORIGINAL
+from ropewalk.dialects.hf.values import Section
 from ropewalk.rope.frequencies import yarn_mscale
 from ropewalk.rope.scaling import Scaling, Yarn
 from ropewalk.rope.spec import PLAIN_SOFTMAX, SoftmaxRule

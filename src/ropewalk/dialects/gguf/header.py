@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NoReturn
 
-from ropewalk.dialects.gguf_types import ARRAY, BOOL, FIXED, STRING, TENSOR_TYPES
+from ropewalk.dialects.gguf.types import ARRAY, BOOL, FIXED, STRING, TENSOR_TYPES
 from ropewalk.errors import GgufError
 
 MAX_KEPT_ELEMENTS = 1024

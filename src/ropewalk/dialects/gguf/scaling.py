@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ropewalk.dialects.gguf_archs import ArchFacts
-from ropewalk.dialects.gguf_keys import Keys
+from ropewalk.dialects.gguf.archs import ArchFacts
+from ropewalk.dialects.gguf.keys import Keys
 from ropewalk.errors import GgufError
 from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq, yarn_mscale
 from ropewalk.rope.scaling import (

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ropewalk.dialects.gguf import spec_of_header
-from ropewalk.dialects.gguf_header import SkippedArray, read_floats, read_header
-from ropewalk.dialects.gguf_types import TENSOR_TYPES
+from ropewalk.dialects.gguf.header import SkippedArray, read_floats, read_header
+from ropewalk.dialects.gguf.types import TENSOR_TYPES
 from ropewalk.errors import GgufError
 
 GgufMaker = Callable[..., Path]

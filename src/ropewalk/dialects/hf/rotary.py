@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ropewalk.dialects.hf_facts import RotaryFacts
-from ropewalk.dialects.hf_rope import BASE_KEYS, read_dims
-from ropewalk.dialects.hf_scaling import Surroundings, read_scaling, type_of
-from ropewalk.dialects.hf_values import Notes, Section
+from ropewalk.dialects.hf.facts import RotaryFacts
+from ropewalk.dialects.hf.rope import BASE_KEYS, read_dims
+from ropewalk.dialects.hf.scaling import Surroundings, read_scaling, type_of
+from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.rope.scaling import UNSCALED, Scaling
 from ropewalk.rope.spec import IncompleteRotary, Layout, Length, Rotary
 

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ropewalk.dialects.gguf_archs import (
+from ropewalk.dialects.gguf.archs import (
     ARCHITECTURES,
     GRANITE,
     MLP_HEADS,
     UNKNOWN_ARCHITECTURE,
 )
-from ropewalk.dialects.gguf_header import GgufHeader, read_header
-from ropewalk.dialects.gguf_keys import Keys
-from ropewalk.dialects.gguf_scaling import LLAMA3_LENGTH, ScalingReader
-from ropewalk.dialects.gguf_windows import WindowReader
+from ropewalk.dialects.gguf.header import GgufHeader, read_header
+from ropewalk.dialects.gguf.keys import Keys
+from ropewalk.dialects.gguf.scaling import LLAMA3_LENGTH, ScalingReader
+from ropewalk.dialects.gguf.windows import WindowReader
 from ropewalk.rope.frequencies import attention_factor, yarn_mscale
 from ropewalk.rope.scaling import UNSCALED, LongRope, Scaling, Yarn
 from ropewalk.rope.spec import (

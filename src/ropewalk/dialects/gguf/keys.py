@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NoReturn
 
-from ropewalk.dialects.gguf_header import GgufHeader, GgufValue, SkippedArray, read_floats
+from ropewalk.dialects.gguf.header import GgufHeader, GgufValue, SkippedArray, read_floats
 from ropewalk.errors import GgufError
 from ropewalk.rope.spec import Remark
 

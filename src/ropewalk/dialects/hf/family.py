@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ropewalk.dialects.hf_facts import (
+from ropewalk.dialects.hf.facts import (
     FACTS,
     REMOTE,
     TEXT_OF,
@@ -19,9 +19,9 @@ from ropewalk.dialects.hf_facts import (
     RotaryFacts,
     UnrotatedFacts,
 )
-from ropewalk.dialects.hf_lengths import CLAIMED_KEYS, TRAINED_KEYS
-from ropewalk.dialects.hf_rope import BASE_KEYS
-from ropewalk.dialects.hf_values import Notes, Section
+from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, TRAINED_KEYS
+from ropewalk.dialects.hf.rope import BASE_KEYS
+from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ConfigError
 
 _TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")

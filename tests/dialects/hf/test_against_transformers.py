@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.dialects.hf_facts import (
+from ropewalk.dialects.hf.facts import (
     FACTS,
     LearnedFacts,
     RotaryFacts,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ropewalk.dialects.gguf_archs import ARCHITECTURES, ArchFacts, WindowPattern
-from ropewalk.dialects.gguf_keys import Keys
+from ropewalk.dialects.gguf.archs import ARCHITECTURES, ArchFacts, WindowPattern
+from ropewalk.dialects.gguf.keys import Keys
 from ropewalk.rope.spec import Window
 
 _SIZE = "attention.sliding_window"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-from ropewalk.dialects.hf_facts import (
+from ropewalk.dialects.hf.facts import (
     AlibiFacts,
     BucketFacts,
     Facts,
     LearnedFacts,
     SinusoidalFacts,
 )
-from ropewalk.dialects.hf_rope import heads_of, width_of
-from ropewalk.dialects.hf_values import Notes, Section
+from ropewalk.dialects.hf.rope import heads_of, width_of
+from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
     Alibi,

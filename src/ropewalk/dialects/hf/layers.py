@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ropewalk.dialects.hf_facts import Every, Facts, RotaryFacts, Switched, Uniform, Windowed
-from ropewalk.dialects.hf_values import MAX_COUNT, MAX_LENGTH, Notes, Section
+from ropewalk.dialects.hf.facts import Every, Facts, RotaryFacts, Switched, Uniform, Windowed
+from ropewalk.dialects.hf.values import MAX_COUNT, MAX_LENGTH, Notes, Section
 from ropewalk.rope.spec import Length, Window
 
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ropewalk.dialects.hf_facts import Facts, LearnedFacts, RotaryFacts
-from ropewalk.dialects.hf_family import Family, find_family
-from ropewalk.dialects.hf_layers import (
+from ropewalk.dialects.hf.facts import Facts, LearnedFacts, RotaryFacts
+from ropewalk.dialects.hf.family import Family, find_family
+from ropewalk.dialects.hf.layers import (
     SLIDING,
     Kind,
     Layers,
@@ -19,12 +19,12 @@ from ropewalk.dialects.hf_layers import (
     read_window,
     remark_on_unused_window,
 )
-from ropewalk.dialects.hf_lengths import Lengths, read_lengths
-from ropewalk.dialects.hf_rope import RopeKeys, select_rope
-from ropewalk.dialects.hf_rotary import read_rotary
-from ropewalk.dialects.hf_softmax import read_softmax
-from ropewalk.dialects.hf_unrotated import read_unrotated, unrotated_softmax, usable_rows
-from ropewalk.dialects.hf_values import Notes, Section, load_json
+from ropewalk.dialects.hf.lengths import Lengths, read_lengths
+from ropewalk.dialects.hf.rope import RopeKeys, select_rope
+from ropewalk.dialects.hf.rotary import read_rotary
+from ropewalk.dialects.hf.softmax import read_softmax
+from ropewalk.dialects.hf.unrotated import read_unrotated, unrotated_softmax, usable_rows
+from ropewalk.dialects.hf.values import Notes, Section, load_json
 from ropewalk.errors import ConfigError
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
