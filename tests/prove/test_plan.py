@@ -26,14 +26,13 @@ def test_a_grown_plan_holds_every_cell_of_the_smaller_one() -> None:
     assert set(small.cells) <= set(large.cells)
 
 
-def test_controls_come_once_a_length_and_the_bare_needle_first() -> None:
+def test_the_bare_needle_comes_first_and_no_needle_only_at_the_shortest_length() -> None:
     plan = make_plan([64, 128], [0.5], trials=2)
     controls = [cell for cell in plan.cells if cell.control is not Control.NONE]
     assert plan.cells[0] == Cell(0, 0.0, 0, Control.NEEDLE_ONLY)
     assert [(cell.length, cell.control) for cell in controls[1:]] == [
         (64, Control.NO_NEEDLE),
         (64, Control.END),
-        (128, Control.NO_NEEDLE),
         (128, Control.END),
     ]
 

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -58,10 +59,10 @@ def test_every_cell_is_asked_once_in_the_order_of_the_plan(store: Store) -> None
     subject = Fake()
     result = go(store, subject)
     assert subject.asked == list(PLAN.cells)
-    assert result == RunResult(done=17, remaining=0, asked=17, interrupted=False)
+    assert result == RunResult(done=16, remaining=0, asked=16, interrupted=False)
     assert {row.cell for row in store.rows()} == set(PLAN.cells)
-    assert go(store, subject) == RunResult(done=17, remaining=0, asked=0, interrupted=False)
-    assert len(subject.asked) == 17
+    assert go(store, subject) == RunResult(done=16, remaining=0, asked=0, interrupted=False)
+    assert len(subject.asked) == 16
 
 
 def test_a_grown_plan_asks_only_what_is_new(store: Store) -> None:
@@ -84,9 +85,9 @@ def test_ctrl_c_keeps_what_was_answered_and_the_next_run_goes_on(store: Store) -
             raise KeyboardInterrupt
         return Outcome.HIT
 
-    assert go(store, Fake(reply)) == RunResult(done=5, remaining=12, asked=5, interrupted=True)
+    assert go(store, Fake(reply)) == RunResult(done=5, remaining=11, asked=5, interrupted=True)
     subject = Fake()
-    assert go(store, subject) == RunResult(done=17, remaining=0, asked=12, interrupted=False)
+    assert go(store, subject) == RunResult(done=16, remaining=0, asked=11, interrupted=False)
     assert subject.asked == list(PLAN.cells[5:])
 
 
@@ -109,7 +110,7 @@ def test_a_prompt_that_memory_cannot_take_is_an_overflow(store: Store, error: Ex
         return Outcome.HIT
 
     result = go(store, Fake(reply))
-    assert (result.done, result.remaining) == (17, 0)
+    assert (result.done, result.remaining) == (16, 0)
     overflown = [row for row in store.rows() if row.answer.outcome is Outcome.OVERFLOW]
     assert {row.cell.length for row in overflown} == {128}
     assert overflown[0].answer.printed == f"{type(error).__name__}: {error}"
@@ -142,13 +143,13 @@ def test_one_error_costs_one_answer_and_is_asked_again(store: Store) -> None:
             raise ValueError("odd")
         return Outcome.HIT
 
-    assert go(store, Fake(reply)) == RunResult(done=16, remaining=1, asked=17, interrupted=False)
+    assert go(store, Fake(reply)) == RunResult(done=15, remaining=1, asked=16, interrupted=False)
     failed = [row for row in store.rows() if row.answer.outcome is Outcome.ERROR]
     assert [row.answer.printed for row in failed] == ["ValueError: odd"]
     subject = Fake()
     go(store, subject)
     assert subject.asked == [PLAN.cells[3]]
-    assert len(store.rows()) == 17
+    assert len(store.rows()) == 16
 
 
 def test_three_errors_in_a_row_stop_the_run_with_the_last(store: Store) -> None:
@@ -160,8 +161,8 @@ def test_three_errors_in_a_row_stop_the_run_with_the_last(store: Store) -> None:
     subject = Fake(reply)
     with pytest.raises(RopewalkError, match=r"3 prompts in a row .* 'OSError: gone at 128'"):
         go(store, subject)
-    assert len(subject.asked) == 9 + 3
-    assert go(store, Fake()).done == 17
+    assert len(subject.asked) == 8 + 3
+    assert go(store, Fake()).done == 16
 
 
 def test_errors_about_the_run_are_not_taken_for_answers(store: Store) -> None:
@@ -194,8 +195,8 @@ def test_an_answer_that_cannot_be_kept_stops_the_run(store: Store) -> None:
     kept = len(store.rows())
     assert len(subject.asked) == kept + 1
     store._connection.execute("PRAGMA max_page_count = 1000000")
-    assert go(store, subject).done == 17
-    assert len(subject.asked) == 17 + 1
+    assert go(store, subject).done == 16
+    assert len(subject.asked) == 16 + 1
 
 
 def test_events_count_cells_and_tokens_and_expect_the_rest_by_what_was_seen(store: Store) -> None:
@@ -216,4 +217,16 @@ def test_controls_are_kept_as_controls(store: Store) -> None:
     go(store, Fake())
     kinds = [row.cell.control for row in store.rows()]
     assert kinds.count(Control.NEEDLE_ONLY) == 1
-    assert kinds.count(Control.NO_NEEDLE) == kinds.count(Control.END) == 2
+    assert kinds.count(Control.NO_NEEDLE) == 1
+    assert kinds.count(Control.END) == 2
+
+
+def test_no_prompt_is_begun_that_would_end_behind_the_deadline(store: Store) -> None:
+    plan = make_plan([100, 300], [0.0], trials=3, control_trials=0)
+    subject = Fake()
+    # At a second a token the first two prompts teach the pace; 300 more seconds are not left.
+    result = run(plan, make_prompt, subject, store, hash_of, lambda _: None, time.monotonic() + 120)
+    assert subject.asked == [Cell(100, 0.0, 0)]
+    assert result == RunResult(done=1, remaining=5, asked=1, interrupted=False, out_of_time=True)
+    again = go(store, subject, plan)
+    assert again == RunResult(done=6, remaining=0, asked=5, interrupted=False)

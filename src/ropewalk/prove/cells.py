@@ -57,9 +57,10 @@ class Prompt:
     """A prompt laid out for one cell.
 
     `token_ids` ends where the model has to go on; `value_ids` are the tokens it should go on
-    with. `length` is the actual count, len(token_ids) + len(value_ids). `needle_start` is the
-    index of the needle's first token (-1 without a needle), `depth` the depth it really has.
-    `text` is what the tokens say, the value included.
+    with, and `budget` how many tokens are kept free for its answer (never fewer than the value).
+    `length` is the actual count, len(token_ids) + budget. `needle_start` is the index of the
+    needle's first token (-1 without a needle), `depth` the depth it really has. `text` is what
+    the tokens say, up to where the model goes on.
     """
 
     cell: Cell
@@ -71,11 +72,12 @@ class Prompt:
     value: str
     distractors: tuple[str, ...]
     text: str
+    budget: int = 0
 
     @property
     def length(self) -> int:
         """Tokens of prompt and answer together."""
-        return len(self.token_ids) + len(self.value_ids)
+        return len(self.token_ids) + max(self.budget, len(self.value_ids))
 
 
 @dataclass(frozen=True, slots=True)

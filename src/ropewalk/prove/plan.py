@@ -40,10 +40,10 @@ def make_plan(
 ) -> Plan:
     """Every length at every depth `trials` times, and `control_trials` of each control.
 
-    Controls: the needle alone (length 0: as short as it gets), and at every length a prompt
-    without a needle and one with the needle at the end. The last is left out where depth 1 is
-    in the grid, because it would be the same prompt. Raises LengthError for empty, repeated or
-    impossible values.
+    Controls: the needle alone (length 0: as short as it gets), a prompt without a needle at the
+    shortest length, and one with the needle at the end at every length. The last is left out
+    where depth 1 is in the grid, because it would be the same prompt. Raises LengthError for
+    empty, repeated or impossible values.
     """
     _check_lengths(lengths)
     _check_depths(depths)
@@ -59,7 +59,7 @@ def make_plan(
             cells.append(Cell(0, 0.0, trial, Control.NEEDLE_ONLY))
         for length in ladder:
             cells.extend(Cell(length, depth, trial) for depth in steps)
-            if with_controls:
+            if with_controls and length == ladder[0]:
                 cells.append(Cell(length, 0.0, trial, Control.NO_NEEDLE))
             if with_controls and 1.0 not in steps:
                 cells.append(Cell(length, 1.0, trial, Control.END))

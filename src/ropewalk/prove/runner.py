@@ -52,13 +52,15 @@ class Event:
 class RunResult:
     """How a run ended. `done` counts the cells with a kept answer, an ERROR not included.
 
-    `asked` counts the prompts that this call asked.
+    `asked` counts the prompts that this call asked. `out_of_time`: the next prompt would not have
+    been answered before the deadline.
     """
 
     done: int
     remaining: int
     asked: int
     interrupted: bool
+    out_of_time: bool = False
 
 
 def run(
@@ -68,14 +70,17 @@ def run(
     store: Store,
     hash_of: Callable[[Prompt], str],
     on_event: Callable[[Event], None],
+    deadline: float | None = None,
 ) -> RunResult:
     """Ask every cell that has no answer yet, in the plan's order.
 
     `hash_of` must cover model, schedule, tokenizer and prompt; the cell is added to it here, so
     that two cells with the same tokens still get an answer each. One prompt of every length is
     made before the first is asked: its LengthError comes through before any work. Ctrl-C ends
-    the run with `interrupted`. Raises RopewalkError after ERRORS_IN_A_ROW errors in a row, and
-    StoreError when an answer cannot be kept; in both cases what was kept stays.
+    the run with `interrupted`; a `deadline`, in seconds of time.monotonic, ends it before the
+    first prompt that is not expected to be answered by then. Raises RopewalkError after
+    ERRORS_IN_A_ROW errors in a row, and StoreError when an answer cannot be kept; in both cases
+    what was kept stays.
     """
     progress = _Progress(plan, store)
     errors_in_a_row = 0
@@ -88,6 +93,8 @@ def run(
             if store.done(key):
                 on_event(progress.skip(cell))
                 continue
+            if deadline is not None and time.monotonic() + progress.expected(prompt) > deadline:
+                return progress.result(interrupted=False, out_of_time=True)
             row = Row(
                 cell=cell,
                 actual_length=prompt.length,
@@ -142,10 +149,15 @@ class _Progress:
             self._seen.append(_pace(row))
         return self._event(row.cell, row)
 
-    def result(self, *, interrupted: bool) -> RunResult:
+    def expected(self, prompt: Prompt) -> float:
+        """Seconds that a prompt should take, by what was seen."""
+        return CostModel().fit(self._seen).seconds(prompt.length)
+
+    def result(self, *, interrupted: bool, out_of_time: bool = False) -> RunResult:
         """How the run ended."""
         done = len(self._done)
-        return RunResult(done, len(self._plan.cells) - done, self._asked, interrupted)
+        remaining = len(self._plan.cells) - done
+        return RunResult(done, remaining, self._asked, interrupted, out_of_time)
 
     def _event(self, cell: Cell, row: Row | None) -> Event:
         self._ahead.pop(cell, None)
