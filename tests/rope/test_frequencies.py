@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 
-import mpmath  # type: ignore[import-untyped]
+import mpmath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

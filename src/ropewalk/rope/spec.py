@@ -72,7 +72,8 @@ class Alibi:
 class LearnedPositions:
     """A trained table added to the token vectors; position `rows` does not exist.
 
-    `offset` rows at the start serve no position (RoBERTa's 2, OPT's 2).
+    `rows` counts usable positions; `offset` further rows at the start serve none (RoBERTa's 2,
+    OPT's 2).
     """
 
     rows: int | None
