@@ -1,0 +1,130 @@
+"""What prompts need of a tokenizer, on top of any transformers tokenizer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ropewalk.errors import LengthError, MissingPartError, ModelFileError
+
+_ANCHOR = "x"
+"""Stands before a sentence that is counted: some tokenizers put a space before a text of their
+own, which a sentence in the middle of one does not get."""
+_NEW_YEAR = """{%- macro strftime_now(format) -%}{{ format
+| replace("%d", "01") | replace("%m", "01") | replace("%Y", "2025") | replace("%y", "25")
+| replace("%b", "Jan") | replace("%B", "January") | replace("%A", "Wednesday")
+| replace("%H", "00") | replace("%M", "00") | replace("%S", "00") }}{%- endmacro -%}"""
+"""Put before a chat template that asks for the date: the same prompt on any day."""
+
+
+class Tokens:
+    """Counting and encoding with the model's own tokenizer.
+
+    `tokenizer` is a transformers tokenizer. Token ids are plain ints.
+    `inner(sentence)` is the number of tokens a sentence takes in the middle of a text.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        bare, full = (self._ids(_ANCHOR, special) for special in (False, True))
+        self._anchor = len(bare)
+        self._closing = len(full) - len(bare) - _offset(full, bare)
+        self.inner: Callable[[str], int] = lru_cache(maxsize=65536)(self._inner)
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """The ids of a prompt that the model is to go on with.
+
+        With `special`, with the special tokens that this tokenizer puts before a text, and
+        without those that it puts after one: a closing token would end what must be continued.
+        """
+        ids = self._ids(text, special)
+        return ids[: len(ids) - self._closing] if special else ids
+
+    def continuation(self, prompt: str, value: str, *, special: bool) -> tuple[int, ...]:
+        """The ids that `value` adds behind `prompt`.
+
+        Raises LengthError when the tokenizer merges over the seam, so that the prompt's own ids
+        would not be a beginning of the whole.
+        """
+        before = self.encode(prompt, special=special)
+        whole = self.encode(prompt + value, special=special)
+        if whole[: len(before)] != before:
+            raise LengthError(
+                f"this tokenizer merges {value!r} into the text before it, so a prompt cannot end "
+                "there; use --chat"
+            )
+        return tuple(whole[len(before) :])
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of ids, special tokens left out."""
+        return str(self._tokenizer.decode(ids, skip_special_tokens=True))
+
+    def chat(self, message: str) -> str:
+        """The model's own chat template around one user message, up to where it answers.
+
+        Templates that print the date are told a fixed one.
+
+        Raises ModelFileError when the tokenizer has no template or the template fails.
+        """
+        if not getattr(self._tokenizer, "chat_template", None):
+            raise ModelFileError("this model's tokenizer has no chat template; leave out --chat")
+        try:
+            from jinja2 import TemplateError
+        except ImportError as error:
+            raise MissingPartError(
+                '--chat needs jinja2, which is not installed: pip install "ropewalk[prove]"'
+            ) from error
+
+        turns = [{"role": "user", "content": message}]
+        try:
+            template = str(self._tokenizer.get_chat_template())
+            if "strftime_now" in template:
+                template = _NEW_YEAR + template
+            return str(
+                self._tokenizer.apply_chat_template(
+                    turns, chat_template=template, tokenize=False, add_generation_prompt=True
+                )
+            )
+        except (TemplateError, TypeError, ValueError, KeyError) as error:
+            raise ModelFileError(f"the model's chat template fails: {error}") from error
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """The ids that end an answer."""
+        end = self._tokenizer.eos_token_id
+        return frozenset() if end is None else frozenset({int(end)})
+
+    def fingerprint(self) -> str:
+        """16 hex digits of everything that decides ids: vocabulary, merges, template."""
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        text = (
+            backend.to_str()
+            if backend is not None
+            else repr(sorted(self._tokenizer.get_vocab().items()))
+        )
+        template = str(getattr(self._tokenizer, "chat_template", None))
+        return hashlib.sha256(f"{text}\n{template}".encode()).hexdigest()[:16]
+
+    def _inner(self, text: str) -> int:
+        return len(self._ids(f"{_ANCHOR} {text}", special=False)) - self._anchor
+
+    def _ids(self, text: str, special: bool) -> list[int]:
+        return [int(i) for i in self._tokenizer(text, add_special_tokens=special)["input_ids"]]
+
+
+def _offset(full: list[int], bare: list[int]) -> int:
+    """Where `bare` begins inside `full`; 0 when it is not in it."""
+    for start in range(len(full) - len(bare) + 1):
+        if full[start : start + len(bare)] == bare:
+            return start
+    return 0
+
+
+def shared_start(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many leading items two sequences share."""
+    for index, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return index
+    return min(len(left), len(right))
