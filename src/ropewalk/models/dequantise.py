@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ropewalk.dialects.gguf_header import GgufHeader, read_header
+from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.errors import MissingPartError, ModelFileError
 
 Progress = Callable[[int, int], None]
@@ -82,7 +82,9 @@ def _load(header: GgufHeader) -> tuple[Any, Any]:
         tokenizer = transformers.AutoTokenizer.from_pretrained(header.path.parent, **place)
     except ImportError as error:
         raise _missing(str(error.name or error).splitlines()[0]) from error
-    except (ValueError, KeyError, NotImplementedError, RuntimeError, AttributeError) as error:
+    except (
+        OSError, ValueError, KeyError, NotImplementedError, RuntimeError, AttributeError,
+    ) as error:  # fmt: skip
         raise _unloadable(header, str(error) or type(error).__name__) from error
     absent = sorted(report["missing_keys"])
     if absent:
