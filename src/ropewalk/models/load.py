@@ -1,0 +1,232 @@
+"""A model brought up with transformers, turning by the schedule that was read from its files.
+
+transformers loads a GGUF whose schedule lies in `rope_freqs` as plain rotary, and a schedule
+asked for with --rope is in no file at all. So the schedule is installed into the live rotary
+modules, and the modules' own tables are then compared with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+from ropewalk.errors import ConfigError, MissingPartError, ModelFileError, UsageError
+from ropewalk.models.cache import cached_folder, file_hash
+from ropewalk.models.resolve import ModelFiles
+
+Say = Callable[[str], None]
+"""Told in a few words what is going on, for a status line."""
+Share = Callable[[int, int], None]
+"""Told how many steps of how many are done."""
+
+_LOADING_ERRORS = (
+    OSError, ValueError, LookupError, RuntimeError, AttributeError, TypeError, ArithmeticError,
+    AssertionError, ImportError,
+)  # fmt: skip
+"""What transformers raises for folders it cannot make a model of."""
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A transformers causal model in eval mode on its device, and its tokenizer.
+
+    `identity` names the weights: the SHA-256 of a GGUF file; for a folder, of its configuration
+    and of every weight file's name, size and first megabyte.
+    """
+
+    model: Any
+    tokenizer: Any
+    identity: str
+
+
+def check_device(device: str, dtype: str) -> tuple[Any, Any]:
+    """The torch device and dtype by name; "auto" takes a GPU where there is one.
+
+    Raises UsageError for a device that is not there, MissingPartError without torch.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise _missing("torch") from error
+    if dtype not in DTYPES:
+        raise UsageError(f"--dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        chosen = torch.device(device)
+        torch.empty(1, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UsageError(f"--device {device!r} cannot be used: {reason}") from error
+    return chosen, getattr(torch, dtype)
+
+
+def load(
+    files: ModelFiles,
+    *,
+    device: Any,
+    dtype: Any,
+    say: Say = lambda _: None,
+    share: Share = lambda _done, _total: None,
+) -> LoadedModel:
+    """Bring up the model; a GGUF is dequantised once and kept in the user's cache.
+
+    transformers is told, for the rest of the process, to log errors only and draw no bars.
+
+    Raises ConfigError for a bare config without weights, ModelFileError for what transformers
+    cannot load, for missing weights and for a model that is not causal, StoreError when the cache
+    cannot be written, MissingPartError when a package is missing.
+    """
+    if files.kind == "config":
+        raise ConfigError(
+            f"{files.path} is a configuration without weights; to prove a model, give its folder"
+        )
+    if files.kind == "gguf":
+        folder, identity = _dequantised(files.path, say, share), file_hash(files.path)
+    else:
+        folder, identity = files.path, _folder_identity(files.path)
+    say("loading the weights")
+    return _bring_up(folder, files, identity, device, dtype)
+
+
+def _bring_up(
+    folder: Path, files: ModelFiles, identity: str, device: Any, dtype: Any
+) -> LoadedModel:
+    try:
+        from huggingface_hub.errors import StrictDataclassError
+        from safetensors import SafetensorError
+        from transformers.utils import logging
+    except ImportError as error:
+        raise _missing(str(error.name or "transformers").split(".")[0]) from error
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            # Of torch's about pickles; what a user can act on is raised.
+            warnings.simplefilter("ignore")
+            model, tokenizer = _from_transformers(folder, files.name, dtype)
+        model = model.eval().requires_grad_(False).to(device)
+        _check_causal(model, files.name)
+    except UnpicklingError as error:
+        raise ModelFileError(
+            f"the weights of {files.name} are a damaged pickle, or one that holds more than "
+            "tensors, and code in it is never run; use a checkpoint in safetensors"
+        ) from error
+    except (SafetensorError, EOFError) as error:
+        raise ModelFileError(
+            f"the weights of {files.name} are damaged or incomplete ({_short(error)}); fetch them "
+            "again"
+        ) from error
+    except _LOADING_ERRORS as error:
+        raise _unloadable(files.name, error) from error
+    except StrictDataclassError as error:
+        raise ConfigError(f"transformers refuses {files.name}: {_short(error)}") from error
+    return LoadedModel(model, tokenizer, identity)
+
+
+def _from_transformers(folder: Path, name: str, dtype: Any) -> tuple[Any, Any]:
+    """The model with every weight from the file, and its tokenizer; no code of the model's."""
+    from transformers import (
+        MODEL_FOR_CAUSAL_LM_MAPPING,
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoTokenizer,
+    )
+
+    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    config = AutoConfig.from_pretrained(folder, **safe)
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or config.is_encoder_decoder:
+        raise ModelFileError(
+            f"{name} is a {config.model_type} model, and not one that goes on with a text from "
+            "left to right; prove needs a causal language model"
+        )
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        folder, config=config, dtype=dtype, output_loading_info=True, **safe
+    )
+    model, report = loaded
+    absent = sorted(report["missing_keys"])
+    if absent:
+        # transformers leaves these at random values and only logs it.
+        raise ModelFileError(
+            f"{len(absent)} weights of {name} are not in its files, such as {absent[0]}; with "
+            "random ones in their place nothing would be proved"
+        )
+    return model, AutoTokenizer.from_pretrained(folder, **safe)
+
+
+def _check_causal(model: Any, name: str) -> None:
+    """Refuse a model in which a token sees the ones behind it: it would read off the answer.
+
+    Two texts that differ in the last token alone must get the same logits before it. (What
+    configurations say is no guide: GPT-NeoX's deny being decoders, EmbeddingGemma is no decoder
+    and loads as one.)
+    """
+    import torch
+
+    size = int(model.config.get_text_config().vocab_size)
+    ids = (size // 3 + torch.arange(8, device=model.device)) % size
+    other = ids.clone()
+    other[-1] = (ids[-1] + size // 3) % size
+    with torch.inference_mode():
+        one, two = (model(x[None]).logits[0, :-1].float() for x in (ids, other))
+    # Expert layers may round a little differently; a model that looks ahead is far beyond this.
+    if float((one - two).abs().max()) > 0.02 * float(one.std()):
+        raise ModelFileError(
+            f"{name} ({type(model).__name__}) sees the tokens behind the one it predicts, so it "
+            "would read off the answer; prove needs a causal language model"
+        )
+
+
+def _unloadable(name: str, error: Exception) -> ModelFileError:
+    if "trust_remote_code" in str(error):
+        return ModelFileError(
+            f"{name} needs the code that travels with its files (auto_map), and such code is "
+            "never run here; use a checkpoint whose architecture transformers itself has"
+        )
+    return ModelFileError(f"transformers cannot load {name}: {_short(error)}")
+
+
+def _short(error: Exception) -> str:
+    return (" ".join(str(error).split()) or type(error).__name__)[:300]
+
+
+def _dequantised(path: Path, say: Say, share: Share) -> Path:
+    from ropewalk.models.dequantise import dequantise
+
+    def make(folder: Path) -> None:
+        say("dequantising, once")
+        dequantise(path, folder, progress=share)
+
+    return cached_folder(path, make)
+
+
+def _folder_identity(folder: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        digest.update((folder / "config.json").read_bytes())
+        weights = [p for p in folder.iterdir() if p.suffix in {".safetensors", ".bin", ".pt"}]
+        for path in sorted(weights):
+            digest.update(f"{path.name} {path.stat().st_size}".encode())
+            with path.open("rb") as file:
+                digest.update(file.read(1 << 20))
+    except OSError as error:
+        raise ModelFileError(f"{folder} cannot be read: {error.strerror or error}") from error
+    if not weights:
+        raise ModelFileError(
+            f"{folder} holds a configuration and no weights; to prove a model of the hub, fetch "
+            "them first with `hf download`"
+        )
+    return digest.hexdigest()
+
+
+def _missing(package: str) -> MissingPartError:
+    return MissingPartError(
+        f'running a model needs {package}, which is not installed: pip install "ropewalk[prove]"'
+    )
