@@ -1,0 +1,91 @@
+"""What a run folder says of its run beside the answers, as texts, and the summary made from it.
+
+A proof and a later look at its folder make their summary here, from the same rows and the same
+texts, so that both show the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ropewalk.errors import StoreError
+from ropewalk.prove.cells import Row
+from ropewalk.prove.plan import Plan
+from ropewalk.prove.statistics import (
+    AbsoluteThreshold,
+    Threshold,
+    grid_of,
+    parse_threshold,
+    summarise,
+)
+from ropewalk.prove.summary import RunSummary
+from ropewalk.rope.spec import PositionSpec
+
+UNKNOWN = "unknown"
+"""Stands for a length that a model does not state."""
+
+
+def plan_facts(plan: Plan, threshold: Threshold, spec: PositionSpec) -> dict[str, str]:
+    """The grid that is asked for, the threshold, and the lengths that the model states."""
+    kind, value = (
+        ("absolute", threshold.value)
+        if isinstance(threshold, AbsoluteThreshold)
+        else ("relative", threshold.share)
+    )
+    return {
+        "lengths": ",".join(map(str, plan.lengths)),
+        "depths": ",".join(map(repr, plan.depths)),
+        "trials": str(plan.trials),
+        "threshold": f"{kind}:{value!r}",
+        "claimed": _written(spec.claimed.tokens),
+        "claimed_source": spec.claimed.source,
+        "trained": _written(spec.trained.tokens),
+    }
+
+
+def summary_of(
+    rows: Sequence[Row], facts: Mapping[str, str], threshold: Threshold | None = None
+) -> RunSummary:
+    """Sum up kept rows over the grid that `facts` name, or over all rows where they name none.
+
+    `threshold` stands in for the run's own. Raises StoreError for facts that cannot be read.
+    """
+    try:
+        if "lengths" in facts:
+            lengths = tuple(int(each) for each in facts["lengths"].split(","))
+            depths = tuple(float(each) for each in facts["depths"].split(","))
+            trials = int(facts["trials"])
+        else:
+            lengths, depths, trials = grid_of(rows)
+        return summarise(
+            rows,
+            lengths=lengths,
+            depths=depths,
+            trials=trials,
+            threshold=threshold or parse_threshold(facts.get("threshold", "0.85")),
+            claimed_length=_read(facts.get("claimed", UNKNOWN)),
+            claimed_source=facts.get("claimed_source", ""),
+            trained_length=_read(facts.get("trained", UNKNOWN)),
+            facts={**facts, **_totals(rows)},
+        )
+    except (KeyError, ValueError) as error:
+        raise StoreError(
+            f"the run folder says of its run what cannot be read ({error}); its results file is "
+            "damaged, or was written by something else than ropewalk"
+        ) from error
+
+
+def _totals(rows: Sequence[Row]) -> dict[str, str]:
+    """How much was asked, and how fast."""
+    tokens = sum(row.actual_length for row in rows)
+    seconds = sum(row.answer.seconds for row in rows)
+    speed = f", {tokens / seconds:,.0f} tokens a second" if seconds else ""
+    return {"asked": f"{len(rows)} prompts, {tokens:,} tokens, {seconds:,.0f} s{speed}"}
+
+
+def _written(length: int | None) -> str:
+    return UNKNOWN if length is None else str(length)
+
+
+def _read(text: str) -> int | None:
+    return None if text == UNKNOWN else int(text)

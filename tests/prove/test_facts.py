@@ -1,0 +1,71 @@
+"""A summary made from a folder's texts is the one that was made from the values."""
+
+from __future__ import annotations
+
+import pytest
+
+from ropewalk.errors import StoreError
+from ropewalk.prove.cells import Answer, Cell, Outcome, Row
+from ropewalk.prove.facts import plan_facts, summary_of
+from ropewalk.prove.plan import make_plan
+from ropewalk.prove.statistics import AbsoluteThreshold, RelativeThreshold, summarise
+from ropewalk.rope.spec import Length, PositionSpec
+
+ROWS = [
+    Row(Cell(n, d, t), n, d, "k", "1", Answer(Outcome.HIT, -0.1, "1", 0.5), f"{n}{d}{t}")
+    for n in (1000, 2000)
+    for d in (0.0, 1 / 3)
+    for t in range(2)
+]
+PLAN = make_plan([1000, 2000, 3000], [0.0, 1 / 3, 1.0], 3, 0)
+
+
+def spec(claimed: int | None, trained: int | None) -> PositionSpec:
+    return PositionSpec(
+        model_type="llama",
+        format="test",
+        groups=(),
+        claimed=Length(claimed, "max_position_embeddings"),
+        trained=Length(trained, "somewhere"),
+    )
+
+
+@pytest.mark.parametrize("threshold", [RelativeThreshold(0.85), AbsoluteThreshold(1 / 3)])
+@pytest.mark.parametrize("lengths", [(8192, 2048), (None, None)])
+def test_texts_give_back_grid_threshold_and_lengths(
+    threshold: RelativeThreshold | AbsoluteThreshold, lengths: tuple[int | None, int | None]
+) -> None:
+    facts = plan_facts(PLAN, threshold, spec(*lengths))
+    summary = summary_of(ROWS, facts)
+    wanted = summarise(
+        ROWS,
+        lengths=PLAN.lengths,
+        depths=PLAN.depths,
+        trials=PLAN.trials,
+        threshold=threshold,
+        claimed_length=lengths[0],
+        claimed_source="max_position_embeddings",
+        trained_length=lengths[1],
+        facts={**facts, "asked": "8 prompts, 12,000 tokens, 4 s, 3,000 tokens a second"},
+    )
+    assert summary == wanted
+
+
+def test_another_threshold_stands_in_for_the_runs_own() -> None:
+    facts = plan_facts(PLAN, RelativeThreshold(0.85), spec(8192, None))
+    summary = summary_of(ROWS, facts, AbsoluteThreshold(0.3))
+    assert summary.effective.threshold == 0.3
+
+
+def test_without_a_stated_grid_the_kept_rows_span_it() -> None:
+    summary = summary_of(ROWS, {})
+    assert (summary.lengths, summary.depths, summary.trials) == ((1000, 2000), (0.0, 1 / 3), 2)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"lengths": "many"}, {"depths": ""}, {"trials": "x"}, {"claimed": "much"}]
+)
+def test_texts_that_cannot_be_read_are_a_sentence(damage: dict[str, str]) -> None:
+    facts = {**plan_facts(PLAN, RelativeThreshold(0.85), spec(8192, None)), **damage}
+    with pytest.raises(StoreError, match="damaged"):
+        summary_of(ROWS, facts)
