@@ -32,6 +32,7 @@ from ropewalk.errors import MissingPartError, StoreError
 from ropewalk.prove.cells import Control, Outcome, Row
 from ropewalk.prove.summary import RunSummary
 from ropewalk.report import heatmap, prove_figure
+from ropewalk.report.fact_words import readable_facts
 from ropewalk.report.prompt_pool import PromptPool, Runs, deflated, excerpt
 from ropewalk.report.text import clip, visible
 
@@ -242,6 +243,7 @@ def _page(
     answers: int,
 ) -> str:
     environment = _environment()
+    facts = readable_facts(summary.facts)
     style, script = _asset("prove.css"), _asset("prove.js")
     audit_json = "" if audit is None else json.dumps(audit, indent=2, default=str)
     return environment.get_template("prove.html.j2").render(
@@ -250,8 +252,8 @@ def _page(
         figure=prove_figure.figure(summary),
         shape=prove_figure,
         cells=heatmap.by_place(summary),
-        facts={clip(k, 100): clip(v, _FACT_LIMIT) for k, v in summary.facts.items()},
-        title=clip(summary.facts.get("model", "this model"), 200),
+        facts={clip(k, 100): clip(v, _FACT_LIMIT) for k, v in facts.items()},
+        title=clip(summary.facts.get("name") or facts.get("model", "this model"), 200),
         audit_text=clip(audit_text, _AUDIT_LIMIT),
         audit_json=clip(audit_json, _AUDIT_LIMIT),
         tips=detail >= _Detail.TIPS,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.prove.summary import CellSummary, LengthSummary, RunSummary, Share
 from ropewalk.report import heatmap
+from ropewalk.report.fact_words import readable_facts
 from ropewalk.report.heatmap import Mark
 from ropewalk.report.text import clip, draws_glyphs, encodable, visible
 
@@ -144,7 +145,7 @@ def _proof(summary: RunSummary, width: int, glyphs: _Glyphs) -> Iterator[Line]:
         yield from _controls(summary, width)
     if summary.facts:
         yield []
-        for name, value in summary.facts.items():
+        for name, value in readable_facts(summary.facts).items():
             label = f"{visible(name)}: ".ljust(_LABEL)
             yield [(label, "dim"), (visible(clip(value, _FACT_LIMIT)), "")]
 
