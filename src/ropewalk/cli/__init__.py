@@ -1,0 +1,1 @@
+"""The `ropewalk` command: one thin file a subcommand."""

@@ -1,0 +1,107 @@
+"""`ropewalk show FOLDER`: a finished or running proof again, or one exact prompt of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ropewalk.prove.cells import Row
+    from ropewalk.prove.store import Store
+
+FARTHEST = 0.005
+"""How far from a kept depth the depth of --cell may be, as a share."""
+
+
+def show_command(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A run folder.")],
+    cell: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CELL",
+            help="LENGTH,DEPTH,TRIAL, like 8000,25,0: print that prompt, into a file exactly as "
+            "it was. A control's name may follow: 0,0,0,needle-only.",
+        ),
+    ] = None,
+    threshold: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="Another threshold than the run's; as for prove."),
+    ] = None,
+) -> None:
+    """Show a run folder's heat map, or the exact prompt and answer of one cell."""
+    from ropewalk.prove.statistics import parse_threshold
+    from ropewalk.prove.store import Store
+
+    bar = None if threshold is None else parse_threshold(threshold)
+    with Store.read(folder) as store:
+        rows, facts = store.rows(), store.facts()
+        if cell is not None:
+            row = find_row(rows, cell, folder)
+            _print_row(row, store)
+            return
+    from rich.console import Console
+
+    from ropewalk.prove.facts import summary_of
+    from ropewalk.report.prove_text import print_proof
+
+    print_proof(Console(highlight=False), summary_of(rows, facts, bar))
+
+
+def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
+    """The row that --cell names: of its length, trial and control the one nearest in depth.
+
+    Raises UsageError for text that names no cell, and for a cell without an answer.
+    """
+    from ropewalk.errors import UsageError
+    from ropewalk.prove.cells import Control
+
+    parts = cell.split(",")
+    try:
+        length, depth, trial = int(parts[0]), float(parts[1]) / 100, int(parts[2])
+        control = Control(parts[3].strip()) if len(parts) > 3 else Control.NONE
+        fits = len(parts) <= 4 and 0 <= depth <= 1
+    except (IndexError, ValueError):
+        fits = False
+    if not fits:
+        raise UsageError(
+            f"--cell {cell!r} is not understood: write LENGTH,DEPTH,TRIAL with the depth in "
+            "percent, like 8000,25,0, and for a control its name as well "
+            f"({', '.join(each for each in Control if each is not Control.NONE)})"
+        )
+    near = [
+        (abs(row.cell.depth - depth), row)
+        for row in rows
+        if (row.cell.length, row.cell.trial, row.cell.control) == (length, trial, control)
+        and abs(row.cell.depth - depth) < FARTHEST
+    ]
+    if not near:
+        raise UsageError(
+            f"{folder} holds no answer for --cell {cell}; ropewalk show {folder} shows which "
+            "lengths and depths it has"
+        )
+    return min(near, key=lambda pair: pair[0])[1]
+
+
+def _print_row(row: Row, store: Store) -> None:
+    """The prompt on stdout, what came of it on stderr."""
+    from ropewalk.prove.cells import Control
+    from ropewalk.report.text import visible
+
+    text, answer = store.prompt_text(row.prompt_hash), row.answer
+    if sys.stdout.isatty():
+        typer.echo(visible(text, newlines=True))
+    else:
+        # Bytes, so that neither line ends nor characters change on the way into a file.
+        typer.echo(text.encode("utf-8"), nl=False)
+    sys.stdout.flush()
+    hidden = row.cell.control is not Control.NO_NEEDLE
+    where = f"needle at {row.actual_depth:.1%}" if hidden else "no needle"
+    typer.echo(
+        f"\n[{answer.outcome}] expected {row.value}, printed {visible(answer.printed)!r}; "
+        f"{row.actual_length:,} tokens, {where}",
+        err=True,
+    )
