@@ -20,7 +20,8 @@ def audit_command(
     model: Annotated[
         str,
         typer.Argument(
-            help="A Hugging Face folder, a config.json, a .gguf file, a hub id or a known name."
+            metavar="MODEL",
+            help="A Hugging Face folder, a config.json, a .gguf file, a hub id or a known name.",
         ),
     ],
     pairs: Annotated[

@@ -1,0 +1,96 @@
+"""`ropewalk doctor`: what is here, what is missing, and where the caches lie."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+import typer
+
+PARTS = {
+    "torch": "running models",
+    "transformers": "running models",
+    "tokenizers": "running models",
+    "safetensors": "running models",
+    "gguf": "dequantising GGUF files",
+    "accelerate": "loading GGUF files",
+    "jinja2": "HTML reports and chat templates",
+    "sentencepiece": "some tokenizers",
+    "huggingface_hub": "downloading configurations by hub id",
+}
+"""Optional packages and what they are for; all of them come with `ropewalk[prove]`."""
+
+
+def doctor_command() -> None:
+    """Versions, threads, caches with sizes, and what optional parts are missing."""
+    from ropewalk import __version__
+
+    python = f"Python {platform.python_version()}"
+    typer.echo(f"ropewalk {__version__}, {python}, {platform.platform()}")
+    typer.echo(f"cores     {os.cpu_count()}, usable here: {_usable_cores()}")
+    found = {package: _version(package) for package in PARTS}
+    if found["torch"]:
+        typer.echo(f"torch     {_torch()}")
+    typer.echo("\noptional parts")
+    for package, purpose in PARTS.items():
+        typer.echo(f"  {package:<16} {found[package] or 'missing':<18} {purpose}")
+    missing = [package for package, version in found.items() if version is None]
+    if missing:
+        typer.echo(f'  {len(missing)} missing; get them with: pip install "ropewalk[prove]"')
+    typer.echo("\nknown models")
+    _known_models()
+    typer.echo("\ncache of dequantised weights")
+    _cache()
+
+
+def _known_models() -> None:
+    from ropewalk.errors import UnknownModelError
+    from ropewalk.models.resolve import KNOWN, resolve
+
+    for name, known in KNOWN.items():
+        try:
+            typer.echo(f"  {name:<16} {resolve(name).path}")
+        except UnknownModelError:
+            typer.echo(f"  {name:<16} missing; get it with: {known.install}")
+
+
+def _cache() -> None:
+    from ropewalk.models.cache import cache_folder, entries
+
+    kept = entries()
+    for entry in kept:
+        typer.echo(f"  {_megabytes(entry.size):>16} {entry.path.name}")
+    total = _megabytes(sum(entry.size for entry in kept))
+    free = "; whatever is deleted there is made again when needed" if kept else ""
+    typer.echo(f"  {total} in {cache_folder()}{free}")
+
+
+def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _torch() -> str:
+    """Threads and devices. Imports torch, which takes a second or so."""
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        return f"installed and cannot be imported: {error}"
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        gpus.append("mps")
+    return f"{torch.get_num_threads()} threads, GPU: {', '.join(gpus) or 'none'}"
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size >= 1_000_000 or not size else f"{size / 1e3:,.0f} kB"

@@ -1,0 +1,97 @@
+"""The `ropewalk` command. Every error of this package becomes one sentence and an exit code.
+
+Exit codes: 0 done, 1 it failed, 2 it was asked wrongly, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from ropewalk.cli.audit import audit_command
+from ropewalk.cli.demo import demo_command
+from ropewalk.cli.doctor import doctor_command
+from ropewalk.cli.prove import prove_command
+from ropewalk.cli.show import show_command
+from ropewalk.errors import RopewalkError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Audit and prove how much of its context window a language model really reads.",
+)
+app.command("audit")(audit_command)
+app.command("prove")(prove_command)
+app.command("demo")(demo_command)
+app.command("show")(show_command)
+app.command("doctor")(doctor_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from ropewalk import __version__
+
+        typer.echo(f"ropewalk {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Audit and prove how much of its context window a language model really reads."""
+
+
+def main() -> None:
+    """Run the command line of this process, and exit."""
+    # A stream that was closed before the start is None.
+    streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
+    for stream in streams:
+        # A file name or a model's text may hold what the terminal's encoding lacks.
+        stream.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            app(prog_name="ropewalk")
+        finally:
+            for stream in streams:
+                stream.flush()
+    except RopewalkError as error:
+        _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output has gone, as `| head` does; nobody is left to be told.
+        _discard_output()
+        sys.exit(1)
+    except OSError as error:
+        # Files have been turned into errors of our own where they are used, and have names.
+        named = error.filename is not None
+        reason = str(error) if named else f"the output cannot be written: {error.strerror or error}"
+        _discard_output()
+        _fail(reason, 1)
+
+
+def _fail(message: str, exit_code: int) -> NoReturn:
+    """Say one sentence on stderr, with nothing in it that a terminal would obey, and exit."""
+    from ropewalk.report.text import visible
+
+    typer.echo(f"ropewalk: {visible(' '.join(message.split()))}", err=True)
+    sys.exit(exit_code)
+
+
+def _discard_output() -> None:
+    """Send what is still buffered nowhere, or the interpreter would fail on it at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""`ropewalk prove MODEL`: what a model still finds, at every length and depth."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ropewalk.errors import UsageError
+
+if TYPE_CHECKING:
+    from ropewalk.prove.session import Proof, ProofSettings
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A Hugging Face folder, a .gguf file, a hub id or a known name."
+    ),
+]
+Lengths = Annotated[
+    str | None,
+    typer.Option(
+        help="Tokens, like 2048,8000 or 4k,32k (k = 1024). Default: 1k doubling to the claim."
+    ),
+]
+Depths = Annotated[
+    str, typer.Option(help="Percents, like 0,25,50,75,100, or how many, evenly spaced.")
+]
+Trials = Annotated[int, typer.Option(help="Prompts of each length and depth.")]
+Threshold = Annotated[
+    str,
+    typer.Option(
+        help="0.85: that share of the score at the shortest length. absolute:0.8: that score."
+    ),
+]
+Rope = Annotated[
+    str | None, typer.Option(help="Another schedule: yarn:2, linear:4, ntk:2, base:500000, none.")
+]
+Haystack = Annotated[
+    Path | None, typer.Option(help="Your own text: a file, or a folder of .txt and .md.")
+]
+Distractors = Annotated[int, typer.Option(help="Further needles with other keys.")]
+Chat = Annotated[bool, typer.Option(help="Ask through the model's own chat template.")]
+AnswerTokens = Annotated[
+    int, typer.Option(help="Tokens kept for a chat answer, thinking included.")
+]
+Seed = Annotated[int, typer.Option(help="Names the random text of the run.")]
+Controls = Annotated[int, typer.Option(help="Trials of each control prompt.")]
+Minutes = Annotated[
+    float | None, typer.Option(help="Begin no prompt that would not be answered by then.")
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")]
+Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
+Out = Annotated[
+    Path | None, typer.Option(help="The run folder; by default one below ropewalk-runs.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the map.")]
+Csv = Annotated[Path | None, typer.Option(help="Also write every answer to this file.")]
+
+
+def prove_command(
+    model: Model,
+    lengths: Lengths = None,
+    depths: Depths = "5",
+    trials: Trials = 5,
+    threshold: Threshold = "0.85",
+    rope: Rope = None,
+    haystack: Haystack = None,
+    distractors: Distractors = 0,
+    chat: Chat = False,
+    answer_tokens: AnswerTokens = 24,
+    seed: Seed = 0,
+    controls: Controls = 1,
+    minutes: Minutes = None,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    out: Out = None,
+    as_json: AsJson = False,
+    csv: Csv = None,
+) -> None:
+    """Prove a model: ask for one hidden fact at every length and depth, and count."""
+    from ropewalk.prove.plan import parse_depths, parse_lengths
+    from ropewalk.prove.session import RUNS, ProofSettings
+    from ropewalk.prove.statistics import parse_threshold
+
+    settings = ProofSettings(
+        model=model,
+        lengths=() if lengths is None else parse_lengths(lengths),
+        depths=parse_depths(depths),
+        trials=trials,
+        threshold=parse_threshold(threshold),
+        rope=rope,
+        haystack=haystack,
+        distractors=distractors,
+        chat=chat,
+        answer_tokens=answer_tokens,
+        seed=seed,
+        controls=controls,
+        device=device,
+        dtype=dtype,
+        out=out,
+        seconds=None if minutes is None else _seconds(minutes),
+        command=shlex.join(["ropewalk", *sys.argv[1:]]),
+    )
+    # Asked before the work of minutes or hours rather than after it.
+    check_can_hold(out or RUNS, "--out")
+    if csv is not None:
+        if csv.is_dir():
+            raise UsageError(f"--csv {csv} is a folder; name a file in it")
+        if not csv.absolute().parent.exists():
+            raise UsageError(f"--csv {csv}: there is no folder {csv.parent}; make it first")
+        check_can_hold(csv.absolute().parent, "--csv")
+    proof = run_with_progress(settings)
+    show_results(proof, as_json=as_json, csv=csv)
+    if proof.result.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def check_can_hold(folder: Path, option: str) -> None:
+    """Raise UsageError unless `folder`, or the nearest folder above it, can be written in."""
+    place = folder.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise UsageError(f"{option}: {place} is a file, and no folder; choose another place")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(f"{option}: {place} cannot be written in; choose another place")
+
+
+def _seconds(minutes: float) -> float:
+    if not (math.isfinite(minutes) and minutes > 0):
+        raise UsageError(f"--minutes {minutes:g} is impossible: give a time above 0, like 10")
+    return 60 * minutes
+
+
+def run_with_progress(settings: ProofSettings) -> Proof:
+    """Run a proof with a bar on stderr."""
+    from ropewalk.cli.progress import ProofProgress
+    from ropewalk.prove.session import Listener, prove
+
+    with ProofProgress() as progress:
+        listener = Listener(progress.say, progress.share, progress.planned, progress.event)
+        return prove(settings, listener)
+
+
+def show_results(proof: Proof, *, as_json: bool, csv: Path | None) -> None:
+    """Print the map or the JSON document, write CSV and HTML report, and say what is missing.
+
+    Files come last: should the disk be full, the result has been seen.
+    """
+    from ropewalk.prove.export import rows_to_csv, write_whole
+    from ropewalk.report.run_folder import write_report
+
+    if as_json:
+        import json
+
+        from ropewalk.prove.export import run_to_json
+
+        typer.echo(json.dumps(run_to_json(proof.summary, proof.rows), indent=2, allow_nan=False))
+    else:
+        from rich.console import Console
+
+        from ropewalk.report.prove_text import print_proof
+
+        print_proof(Console(highlight=False), proof.summary)
+    if csv is not None:
+        write_whole(csv, rows_to_csv(proof.rows))
+    typer.echo(f"report: {write_report(proof)}", err=as_json)
+    if proof.result.interrupted or proof.result.out_of_time:
+        done, total = proof.result.done, proof.result.done + proof.result.remaining
+        why = "interrupted" if proof.result.interrupted else "out of time"
+        typer.echo(f"{why}: {done} of {total} answers are kept; the same command goes on", err=True)
