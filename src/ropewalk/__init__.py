@@ -1,1 +1,77 @@
-"""Audit and prove how much of its context window a language model really reads."""
+"""Audit and prove how much of its context window a language model really reads.
+
+Public names load when they are first used (PEP 562), so that importing the package, and
+auditing a file, costs no more than it must. Functions that share a name with a room of the
+package, `ropewalk.audit` and `ropewalk.prove`, go by `audit_spec` and `prove_model` here: a room
+that is imported takes its name, whatever was there before.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ropewalk.audit import Audit, to_json
+    from ropewalk.audit import audit as audit_spec
+    from ropewalk.audit.live import audit_module
+    from ropewalk.errors import RopewalkError
+    from ropewalk.models.resolve import read_spec, resolve
+    from ropewalk.prove.session import Proof, ProofSettings
+    from ropewalk.prove.session import prove as prove_model
+    from ropewalk.rope.frequencies import Schedule, schedule
+    from ropewalk.rope.override import override
+    from ropewalk.rope.spec import PositionSpec, Rotary
+
+__all__ = [
+    "Audit",
+    "PositionSpec",
+    "Proof",
+    "ProofSettings",
+    "RopewalkError",
+    "Rotary",
+    "Schedule",
+    "__version__",
+    "audit_module",
+    "audit_spec",
+    "override",
+    "prove_model",
+    "read_spec",
+    "resolve",
+    "schedule",
+    "to_json",
+]
+
+_HOMES = {
+    "Audit": "ropewalk.audit:Audit",
+    "PositionSpec": "ropewalk.rope.spec:PositionSpec",
+    "Proof": "ropewalk.prove.session:Proof",
+    "ProofSettings": "ropewalk.prove.session:ProofSettings",
+    "RopewalkError": "ropewalk.errors:RopewalkError",
+    "Rotary": "ropewalk.rope.spec:Rotary",
+    "Schedule": "ropewalk.rope.frequencies:Schedule",
+    "audit_module": "ropewalk.audit.live:audit_module",
+    "audit_spec": "ropewalk.audit:audit",
+    "override": "ropewalk.rope.override:override",
+    "prove_model": "ropewalk.prove.session:prove",
+    "read_spec": "ropewalk.models.resolve:read_spec",
+    "resolve": "ropewalk.models.resolve:resolve",
+    "schedule": "ropewalk.rope.frequencies:schedule",
+    "to_json": "ropewalk.audit:to_json",
+}
+"""Where each public name is defined, as module:name."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("ropewalk")
+    if name in _HOMES:
+        module, _, own_name = _HOMES[name].partition(":")
+        return getattr(import_module(module), own_name)
+    raise AttributeError(f"module 'ropewalk' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
