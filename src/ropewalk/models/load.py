@@ -38,7 +38,7 @@ class LoadedModel:
     """A transformers causal model in eval mode on its device, and its tokenizer.
 
     `identity` names the weights: the SHA-256 of a GGUF file; for a folder, of its configuration
-    and of every weight file's name, size and first megabyte.
+    and of every weight file's name and SHA-256. Hashes are remembered, see `cache.file_hash`.
     """
 
     model: Any
@@ -91,7 +91,7 @@ def load(
     if files.kind == "gguf":
         folder, identity = _dequantised(files.path, say, share), file_hash(files.path)
     else:
-        folder, identity = files.path, _folder_identity(files.path)
+        folder, identity = files.path, _folder_identity(files.path, say)
     say("loading the weights")
     return _bring_up(folder, files, identity, device, dtype)
 
@@ -175,7 +175,7 @@ def _check_causal(model: Any, name: str) -> None:
     other = ids.clone()
     other[-1] = (ids[-1] + size // 3) % size
     with torch.inference_mode():
-        one, two = (model(x[None]).logits[0, :-1].float() for x in (ids, other))
+        one, two = model(torch.stack((ids, other))).logits[:, :-1].float()
     # Expert layers may round a little differently; a model that looks ahead is far beyond this.
     if float((one - two).abs().max()) > 0.02 * float(one.std()):
         raise ModelFileError(
@@ -207,22 +207,23 @@ def _dequantised(path: Path, say: Say, share: Share) -> Path:
     return cached_folder(path, make)
 
 
-def _folder_identity(folder: Path) -> str:
-    digest = hashlib.sha256()
+def _folder_identity(folder: Path, say: Say) -> str:
     try:
-        digest.update((folder / "config.json").read_bytes())
-        weights = [p for p in folder.iterdir() if p.suffix in {".safetensors", ".bin", ".pt"}]
-        for path in sorted(weights):
-            digest.update(f"{path.name} {path.stat().st_size}".encode())
-            with path.open("rb") as file:
-                digest.update(file.read(1 << 20))
+        files = sorted(folder.iterdir())
+        digest = hashlib.sha256((folder / "config.json").read_bytes())
     except OSError as error:
         raise ModelFileError(f"{folder} cannot be read: {error.strerror or error}") from error
+    # transformers takes pickles only where there are no safetensors.
+    kinds = ([p for p in files if p.suffix == kind] for kind in (".safetensors", ".bin"))
+    weights = next((found for found in kinds if found), [])
     if not weights:
         raise ModelFileError(
             f"{folder} holds a configuration and no weights; to prove a model of the hub, fetch "
             "them first with `hf download`"
         )
+    say("hashing the weights")
+    for path in weights:
+        digest.update(f"{path.name} {file_hash(path)}".encode())
     return digest.hexdigest()
 
 
