@@ -6,6 +6,7 @@ import json
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -302,3 +303,19 @@ def test_a_proof_never_runs_code_of_a_model(
     )
     (folder / "code.py").write_text("open('ran', 'w')")
     check(run, tmp_path, ("prove", "remote", "--lengths", "400"), FAILURE, "remote")
+
+
+def test_without_torch_a_proof_says_how_to_get_it(place: Path) -> None:
+    code = "import sys; sys.modules['torch'] = None; import ropewalk.cli.main as m; m.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "prove", "good", "--lengths", "400"],
+        capture_output=True,
+        text=True,
+        cwd=place,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (FAILURE, "")
+    assert done.stderr.splitlines()[-1] == (
+        "ropewalk: running a model needs torch, which is not installed: "
+        'pip install "ropewalk[prove]"'
+    )

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,53 +96,103 @@ def test_progress_into_a_pipe_is_plain_lines(run: Run, tiny_model: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "\r" not in done.stderr
     lines = done.stderr.splitlines()
-    assert lines[:2] == ["loading torch and transformers ...", "loading the weights ..."]
-    assert lines[2].startswith("5 prompts, 1,200 tokens, kept in ropewalk-runs/tiny-llama-")
+    *phases, plan = lines[: lines.index("loading the weights ...") + 2]
+    assert phases[0] == "loading torch and transformers ..."
+    assert all(phase.endswith(" ...") for phase in phases)
+    assert plan.startswith("5 prompts, 1,200 tokens, kept in ropewalk-runs/tiny-llama-")
     assert re.fullmatch(r"asked 5/5  ETA 0:00, \d+:\d\d passed", lines[-1])
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-def test_progress_on_a_terminal_is_a_bar_with_an_eta_through_all_phases(
-    tmp_path: Path, tiny_model: Path
-) -> None:
+DEQUANTISING = """
+import sys, time
+from ropewalk.cli import progress
+
+progress.SECONDS_BETWEEN_LINES = 0.1
+with progress.ProofProgress() as shown:
+    shown.say("dequantising, once")
+    for step in range(5):
+        shown.share(step, 4)
+        time.sleep(0.15)
+    shown.say("loading the weights")
+    time.sleep(0.3)
+"""
+
+
+def on_a_terminal(arguments: list[str], folder: Path) -> tuple[str, bytes, int]:
+    """Run Python with stderr on a pseudo-terminal: what it showed there, stdout, exit code."""
     import pty
 
     ours, theirs = pty.openpty()
-    grid = ("--lengths", "300,700", "--depths", "0%,50%", "--trials", "3", "--out", "run")
     process = subprocess.Popen(
-        [sys.executable, "-m", "ropewalk", "prove", str(tiny_model), *grid],
+        [sys.executable, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=theirs,
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "HF_HUB_OFFLINE": "1"},
     )
     os.close(theirs)
     seen = b""
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
+    while True:
         try:
             piece = os.read(ours, 65536)
         except OSError:
+            # Linux says so when the other end is closed.
             break
         if not piece:
             break
         seen += piece
     os.close(ours)
     out, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
+    return seen.decode(), out, process.returncode
+
+
+def unpainted(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_progress_on_a_terminal_is_a_bar_with_an_eta_through_all_phases(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    grid = ("--lengths", "300,700", "--depths", "0%,50%", "--trials", "3", "--out", "run")
+    prove = ["-m", "ropewalk", "prove", str(tiny_model), *grid]
+    seen, out, exit_code = on_a_terminal(prove, tmp_path)
+    assert exit_code == 0
     assert b"\x1b" not in out
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
-    for words in (
-        "loading torch and transformers",
-        "loading the weights",
-        "control: needle only",
-    ):
-        assert words in shown
+    shown = unpainted(seen)
+    assert "loading torch and transformers" in shown
+    assert "loading the weights" in shown
+    assert "control: needle only" in shown
     assert re.search(r"16 prompts, [\d,]+ tokens, kept in run", shown)
     assert re.search(r"\d+/16  ETA \d+:\d\d", shown)
     # The bar takes itself away at the end.
-    assert seen.decode().rstrip().endswith("\x1b[2K")
+    assert seen.rstrip().endswith("\x1b[2K")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_a_phase_whose_share_is_known_has_an_eta_and_the_next_one_starts_afresh(
+    tmp_path: Path,
+) -> None:
+    seen, _, exit_code = on_a_terminal(["-c", DEQUANTISING], tmp_path)
+    assert exit_code == 0
+    shown = unpainted(seen)
+    assert re.search(r"dequantising, once \S+ [123]/4  ETA 0:0\d", shown)
+    assert re.search(r"loading the weights \S+ +0:00 passed", shown)
+
+
+def test_shares_of_a_phase_are_lines_in_a_pipe(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DEQUANTISING],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    lines = done.stderr.splitlines()
+    assert lines[0] == "dequantising, once ..."
+    assert re.fullmatch(r"dequantising, once 4/4  ETA 0:00, 0:0\d passed", lines[-2])
+    assert lines[-1] == "loading the weights ..."
 
 
 def test_a_duration_is_written_as_a_clock_shows_it() -> None:

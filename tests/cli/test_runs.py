@@ -150,6 +150,18 @@ def test_a_second_run_is_turned_away_and_ctrl_c_ends_the_first_with_a_map(
     assert run("show", "run").stdout.splitlines() == without_report(out)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="sends the signal of Ctrl-C to one process")
+def test_ctrl_c_while_the_model_is_loaded_is_one_sentence(tmp_path: Path, tiny_model: Path) -> None:
+    process = started(tmp_path, tiny_model, *GRID)
+    assert process.stderr is not None
+    while "loading the weights" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out, err) == (130, "", "interrupted before the first prompt\n")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_run_out_of_time_says_what_is_kept(run: Run, tiny_model: Path) -> None:
     done = run("prove", tiny_model, *GRID, "--minutes", "0.0001")
     assert done.returncode == 0

@@ -26,11 +26,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Audit and prove how much of its context window a language model really reads.",
 )
-app.command("audit")(audit_command)
-app.command("prove")(prove_command)
-app.command("demo")(demo_command)
-app.command("show")(show_command)
-app.command("doctor")(doctor_command)
+app.command("audit", short_help="What a model's files say of position.")(audit_command)
+app.command("prove", short_help="What a model finds at every length and depth.")(prove_command)
+app.command("demo", short_help="Both on a small real model, in three minutes.")(demo_command)
+app.command("show", short_help="A proof again, or one prompt of it.")(show_command)
+app.command("doctor", short_help="What is installed here, and what is missing.")(doctor_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -142,13 +142,17 @@ def _seconds(minutes: float) -> float:
 
 
 def run_with_progress(settings: ProofSettings) -> Proof:
-    """Run a proof with a bar on stderr."""
+    """Run a proof with a bar on stderr. Ctrl-C before there is anything to show exits."""
     from ropewalk.cli.progress import ProofProgress
     from ropewalk.prove.session import Listener, prove
 
-    with ProofProgress() as progress:
-        listener = Listener(progress.say, progress.share, progress.planned, progress.event)
-        return prove(settings, listener)
+    try:
+        with ProofProgress() as progress:
+            listener = Listener(progress.say, progress.share, progress.planned, progress.event)
+            return prove(settings, listener)
+    except KeyboardInterrupt:
+        typer.echo("interrupted before the first prompt", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def show_results(proof: Proof, *, as_json: bool, csv: Path | None) -> None:
