@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -199,8 +198,7 @@ def test_a_killed_process_leaves_no_entry_and_its_rest_is_swept(
     source: Path, own_cache: Path, start: Start
 ) -> None:
     process = start("time.sleep(60)")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "making\n"
+    reads_making(process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert [n.startswith(".making-") for n in held(own_cache)] == [True]
@@ -210,26 +208,37 @@ def test_a_killed_process_leaves_no_entry_and_its_rest_is_swept(
     assert folder_size(folder) == 5002
 
 
-def test_two_processes_at_once_both_get_a_whole_entry(own_cache: Path, start: Start) -> None:
-    slow, quick = start("time.sleep(0.5)"), start("time.sleep(0.1)")
-    told = [process.communicate(timeout=20)[0].split() for process in (slow, quick)]
-    assert [words[0] for words in told] == ["making", "making"]
+WAIT = "while not Path(sys.argv[1]).with_name('go').exists(): time.sleep(0.01)"
+"""A step that ends when there is a file `go` beside the source."""
+
+
+def reads_making(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "making\n"
+
+
+def test_two_processes_at_once_both_get_a_whole_entry(
+    source: Path, own_cache: Path, start: Start
+) -> None:
+    both = start(WAIT), start(WAIT)
+    for process in both:
+        reads_making(process)
+    source.with_name("go").touch()
+    told = {process.communicate(timeout=30)[0].strip() for process in both}
     (name,) = held(own_cache)
-    assert {words[1] for words in told} == {str(own_cache / "weights" / name)}
+    assert told == {str(own_cache / "weights" / name)}
     assert folder_size(own_cache / "weights" / name) == 5002
 
 
 def test_what_another_process_is_making_is_not_swept(
     source: Path, own_cache: Path, start: Start
 ) -> None:
-    process = start("time.sleep(1)")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "making\n"
-    begun = time.monotonic()
+    process = start(WAIT)
+    reads_making(process)
     folder = cached_folder(source, make)
-    assert time.monotonic() - begun < 0.8
     assert len(held(own_cache)) == 2
-    assert process.communicate(timeout=20)[0].strip() == str(folder)
+    source.with_name("go").touch()
+    assert process.communicate(timeout=30)[0].strip() == str(folder)
     assert held(own_cache) == [folder.name]
 
 
@@ -238,7 +247,7 @@ def test_a_disk_that_is_full_in_the_middle_is_a_sentence_and_leaves_nothing(
 ) -> None:
     # Python ignores the signal, so that a write beyond the limit fails with EFBIG.
     process = start("resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))")
-    told = process.communicate(timeout=20)[0].splitlines()
+    told = process.communicate(timeout=30)[0].splitlines()
     assert told[1].startswith("StoreError the cache ")
     assert "cannot be written (File too large); free some space there" in told[1]
     assert held(own_cache) == []

@@ -67,9 +67,9 @@ def test_the_folder_one_stands_in_has_a_name(
 
 
 def test_a_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_config(tmp_path / "models" / "mine")
+    write_config(tmp_path / "mine")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert resolve("~/models/mine").title == "mine"
+    assert resolve("~/mine").title == "mine"
 
 
 def test_a_folder_with_one_gguf_is_that_file(tmp_path: Path) -> None:
@@ -94,7 +94,6 @@ def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
 def test_a_config_may_have_any_name(tmp_path: Path) -> None:
     files = resolve(str(write_config(tmp_path, "llama-3.json")))
     assert (files.kind, files.title) == ("config", "llama-3")
-    assert read_spec(files).model_type == "llama"
 
 
 @pytest.mark.parametrize("name", ["model.gguf", "model.GGUF", "sha256-1f3b"])
@@ -135,9 +134,10 @@ def within(seconds: float, name: str) -> RopewalkError:
     return told.value
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.gguf")
-    assert "neither a file nor a folder" in str(within(1, str(tmp_path / "pipe.gguf")))
+    for path in (str(tmp_path / "pipe.gguf"), "/dev/zero"):
+        assert "neither a file nor a folder" in str(within(1, path))
 
 
 def test_a_socket_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,14 +148,9 @@ def test_a_socket_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert "neither a file nor a folder" in str(within(1, "sock"))
 
 
-def test_a_device_is_no_model() -> None:
-    assert "neither a file nor a folder" in str(within(1, "/dev/zero"))
-
-
 @pytest.mark.parametrize("name", ["", "   "])
 def test_an_empty_name_is_said_to_be_empty(name: str) -> None:
-    error = within(1, name)
-    assert (error.exit_code, "the model's name is empty" in str(error)) == (2, True)
+    assert "the model's name is empty" in str(within(1, name))
 
 
 @pytest.mark.parametrize(
@@ -183,12 +178,16 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
+def let_everyone_in(folder: Path) -> None:
+    for each in (folder, *folder.parents[:2]):
+        each.chmod(each.stat().st_mode | 0o055)
+
+
 @pytest.mark.parametrize("mode", [0o000, 0o111, 0o444])
 def test_a_folder_without_permission_is_said_to_be_unreadable(tmp_path: Path, mode: int) -> None:
     folder = tmp_path / "closed"
     write_gguf(folder / "x.gguf")
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(parent.stat().st_mode | 0o055)
+    let_everyone_in(tmp_path)
     folder.chmod(mode)
     try:
         with as_nobody(), pytest.raises(UnknownModelError, match="Permission denied"):
@@ -199,8 +198,7 @@ def test_a_folder_without_permission_is_said_to_be_unreadable(tmp_path: Path, mo
 
 def test_a_file_without_permission_is_said_to_be_unreadable(tmp_path: Path) -> None:
     path = write_config(tmp_path / "open")
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(parent.stat().st_mode | 0o055)
+    let_everyone_in(tmp_path)
     path.chmod(0)
     with as_nobody(), pytest.raises(UnknownModelError, match=r"config\.json'.* Permission denied"):
         resolve(str(path))
@@ -301,7 +299,7 @@ def test_a_hub_model_that_is_not_here_is_not_asked_for_offline(
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Answers as the hub does for a model with a config, one that is gated and none other."""
+    """Answers as the hub does for a model with a config, one without, and one that is gated."""
 
     def do_HEAD(self) -> None:
         self.reply(body=False)
@@ -328,8 +326,7 @@ class Hub(BaseHTTPRequestHandler):
         if body and status == 200:
             self.wfile.write(data)
 
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+    log_message = lambda *_: None  # noqa: E731
 
 
 @pytest.fixture
@@ -344,7 +341,7 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def audit_from(tmp_path: Path) -> Callable[[str, str], subprocess.CompletedProcess[str]]:
-    """audit_from(endpoint, name): the command in a process of its own, at most 10 s."""
+    """audit_from(endpoint, name): the command in a process of its own, at most 30 s."""
 
     def run(address: str, name: str) -> subprocess.CompletedProcess[str]:
         environ = {k: v for k, v in os.environ.items() if not k.endswith("OFFLINE")}
@@ -357,7 +354,7 @@ def audit_from(tmp_path: Path) -> Callable[[str, str], subprocess.CompletedProce
         )
         return subprocess.run(
             [sys.executable, "-c", code, name],
-            capture_output=True, text=True, env=environ, timeout=10, check=False,
+            capture_output=True, text=True, env=environ, timeout=30, check=False,
         )  # fmt: skip
 
     return run
