@@ -1,0 +1,1 @@
+"""What can be asked: today a model run here with transformers."""
