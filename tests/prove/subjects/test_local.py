@@ -72,13 +72,13 @@ def test_teacher_forcing_says_what_a_real_model_prints(smollm2: LoadedModel) -> 
     tokens = Tokens(smollm2.tokenizer)
     subject = LocalSubject(smollm2.model, tokens)
     plain, crowded = PromptMaker(tokens, seed=1), PromptMaker(tokens, seed=1, distractors=6)
-    found = plain(Cell(400, 0.5, 0))
+    found = plain(Cell(300, 0.5, 0))
     prompts = [
         found,
         plain(Cell(0, 0.0, 0, Control.NEEDLE_ONLY)),
-        plain(Cell(300, 0.0, 0, Control.NO_NEEDLE)),
-        crowded(Cell(600, 0.0, 0)),
-        crowded(Cell(600, 0.0, 1, Control.NO_NEEDLE)),
+        plain(Cell(200, 0.0, 0, Control.NO_NEEDLE)),
+        crowded(Cell(450, 0.0, 0)),
+        crowded(Cell(450, 0.0, 1, Control.NO_NEEDLE)),
         # Left at the first, a middle and the last token of the value, and not at its end.
         with_value(found, tokens, "9" + found.value[1:] if found.value[0] != "9" else "10000"),
         with_value(found, tokens, found.value[:2] + "000"),
