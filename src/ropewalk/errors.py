@@ -6,6 +6,7 @@ The tree::
     +-- UsageError                 the caller asked for something that cannot be; exit code 2
     |   +-- UnknownModelError      a name that is no file, folder, cached hub id or known model
     |   +-- LengthError            a length, depth or trial count outside what is possible
+    |   +-- PositionError          position ids, or a shape, that an encoding cannot take
     |   +-- ScheduleError          a rotary schedule that cannot be built from what was given
     +-- ModelFileError             a file that is there and cannot be used
     |   +-- ConfigError            a configuration with missing, null or impossible values
@@ -39,6 +40,10 @@ class UnknownModelError(UsageError):
 
 class LengthError(UsageError):
     """A length, depth or number of trials is outside what is possible."""
+
+
+class PositionError(UsageError):
+    """Position ids or shapes that an encoding cannot take; says row, column and value."""
 
 
 class ScheduleError(UsageError):

@@ -1,0 +1,1 @@
+"""Positional encodings as torch modules, a file each, behind the interface of `base`."""

@@ -1,0 +1,84 @@
+"""The one interface of every positional encoding, and how an encoding describes itself.
+
+Position enters a transformer in three places, and each method here does nothing by default:
+`embed` adds to the token vectors, `rotate` turns queries and keys, `score_bias` adds to the
+attention scores. A bias that is a sum of a query part and a key part is also handed over as
+`score_features`, so that plain causal kernels compute it without a matrix of length x length.
+
+Shapes. Token vectors x: (batch, sequence, d_model). Queries q: (batch, heads, q_length,
+head_dim); keys k: (batch, kv_heads, k_length, head_dim). position_ids: integers (batch,
+sequence) or (sequence,), with a leading axis dimension (axes, batch, sequence) for an encoding
+that has several axes. They are always given: nothing reads position off a shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreFeatures:
+    """A bias as a product: bias[h, i, j] = sum over f of query[h, i, f] * key[h, j, f].
+
+    `query`: (heads, q_length, features) or (batch, heads, q_length, features); `key` likewise
+    over k_length. They are put before the head's own channels and are not scaled by
+    1/sqrt(head_dim).
+    """
+
+    query: Tensor
+    key: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A row of the comparison table: what an encoding is, in the field's words."""
+
+    name: str
+    parameters: str
+    applied_to: str
+    encodes: str
+    beyond_trained_length: str
+    typical_users: str
+
+
+class PositionEncoding(nn.Module):
+    """Base of all encodings; by itself it says nothing of position."""
+
+    def embed(self, x: Tensor, position_ids: Tensor) -> Tensor:
+        """Token vectors (batch, sequence, d_model) with position added; the same dtype."""
+        del position_ids
+        return x
+
+    def rotate(
+        self,
+        q: Tensor,
+        k: Tensor,
+        position_ids: Tensor,
+        k_position_ids: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Queries and keys turned by their positions; the same shapes and dtypes.
+
+        `k_position_ids` are the keys' own positions where they differ from the queries', as with
+        a key-value cache that holds un-rotated keys.
+        """
+        del position_ids, k_position_ids
+        return q, k
+
+    def score_bias(self, q_position_ids: Tensor, k_position_ids: Tensor) -> Tensor | None:
+        """What is added to the scores: (heads, q, k) or (batch, heads, q, k) fp32, or None."""
+        del q_position_ids, k_position_ids
+        return None
+
+    def score_features(
+        self, q_position_ids: Tensor, k_position_ids: Tensor, dtype: torch.dtype
+    ) -> ScoreFeatures | None:
+        """The same bias as features in `dtype`, None where it does not factor."""
+        del q_position_ids, k_position_ids, dtype
+        return None
+
+    def describe(self) -> Description:
+        """This encoding's row of the comparison table."""
+        raise NotImplementedError
