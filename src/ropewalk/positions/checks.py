@@ -1,0 +1,91 @@
+"""Checks on position ids, once for every encoding.
+
+Run eagerly, a wrong position is a PositionError that says where it stands; reading the values
+waits for the device. Under `torch.compile`, and while a CUDA graph is recorded, the same
+conditions become asynchronous asserts: no graph break and no wait, and a message without the
+place. Dtypes and shapes are known without reading anything and are checked in every mode.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ropewalk.errors import PositionError
+
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+"""What position ids may be: half precision already confuses position 257 with 256."""
+
+_PLACES = {1: ("column",), 2: ("row", "column"), 3: ("axis", "row", "column")}
+
+
+def check_positions(
+    ids: Tensor,
+    *,
+    what: str = "position_ids",
+    low: int = 0,
+    high: int | None = None,
+    why: str = "positions count tokens from 0",
+) -> None:
+    """Refuse ids that are not integers from `low` to `high`, both included.
+
+    `ids`: (sequence,), (batch, sequence) or (axes, batch, sequence). `what` names them in the
+    message and `why` ends it: the reason for the bounds, and what to do. A tensor without
+    values (meta device) passes on dtype and shape.
+
+    Raises PositionError for another dtype or rank, and, run eagerly, with the place of the first
+    value out of bounds. Compiled, an out-of-bounds value fails an assert on the device.
+    """
+    if ids.dtype not in INTEGERS:
+        raise PositionError(
+            f"{what} has dtype {ids.dtype}; positions are integers, since floating point loses "
+            "count (bfloat16 cannot hold 257): pass an int64 tensor"
+        )
+    if ids.dim() not in _PLACES:
+        raise PositionError(
+            f"{what} has shape {tuple(ids.shape)}; allowed are (sequence,), (batch, sequence) "
+            "and (axes, batch, sequence)"
+        )
+    if ids.is_meta:
+        return
+    wrong = ids < low if high is None else (ids < low) | (ids > high)
+    if not reads_values(ids):
+        allowed = f"at least {low}" if high is None else f"{low} to {high}"
+        torch._assert_async(~wrong.any(), f"{what} must be {allowed}; {why}")
+    elif bool(wrong.any()):
+        raise PositionError(_located(ids, wrong, what, low, high, why))
+
+
+def check_fit(ids: Tensor, batch: int, length: int, axes: int | None, what: str) -> None:
+    """Refuse ids whose shape does not belong to `length` tokens in each of `batch` rows.
+
+    `axes` is how many axes the encoding has, None for one that takes no axis dimension. A
+    single row serves a whole batch. Raises PositionError.
+    """
+    if ids.dim() == 3 and (axes is None or ids.shape[0] != axes):
+        wanted = "one axis: (batch, sequence)" if axes is None else f"{axes} axes, given first"
+        raise PositionError(
+            f"{what} has shape {tuple(ids.shape)}; this encoding takes positions of {wanted}"
+        )
+    rows = ids.shape[-2] if ids.dim() > 1 else 1
+    if ids.shape[-1] != length or rows not in (1, batch):
+        raise PositionError(
+            f"{what} has shape {tuple(ids.shape)} for {batch} rows of {length} tokens; give every "
+            f"token its position: ({length},) or ({batch}, {length})"
+        )
+
+
+def reads_values(ids: Tensor) -> bool:
+    """Whether values may be read on the way: not while compiling or recording a CUDA graph."""
+    if torch.compiler.is_compiling():
+        return False
+    return not (ids.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def _located(ids: Tensor, wrong: Tensor, what: str, low: int, high: int | None, why: str) -> str:
+    """The sentence for the first wrong value: what, where, what is allowed, why."""
+    index = tuple(int(i) for i in wrong.nonzero()[0])
+    names = _PLACES[ids.dim()]
+    place = ", ".join(f"{name} {i}" for name, i in zip(names, index, strict=True))
+    allowed = f"{low} or more" if high is None else f"{low} to {high}"
+    return f"{what} holds {int(ids[index])} at {place}; allowed is {allowed}: {why}"
