@@ -62,7 +62,7 @@ def haystack_of(prompt: Prompt) -> str:
     """What is left of the prompt without its frame and its needles."""
     body = prompt.text.split("asked for at the end.")[1]
     body = re.split(r"Question: What|What is the pass key of", body)[0]
-    return re.sub(r"The pass key of \w+ is \d+\. Remember that \d+ is it\.", "", body)
+    return re.sub(r"(The pass key of \w+ is \d+\.) Remember it\. \1", "", body)
 
 
 def makers(tokenizer: Any) -> Iterator[PromptMaker]:
@@ -95,7 +95,8 @@ def check_count(tokenizer: Any, maker: PromptMaker, prompt: Prompt) -> None:
 def check_needle(tokenizer: Any, prompt: Prompt) -> None:
     """The needle is in the text once and where it is said to be, and nothing else betrays it."""
     sentence = (
-        f"The pass key of {prompt.key} is {prompt.value}. Remember that {prompt.value} is it."
+        f"The pass key of {prompt.key} is {prompt.value}. Remember it. "
+        f"The pass key of {prompt.key} is {prompt.value}."
     )
     if prompt.cell.control is Control.NO_NEEDLE:
         assert prompt.needle_start == -1

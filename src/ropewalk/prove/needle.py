@@ -19,7 +19,11 @@ VALUE_DIGITS = 5
 
 @dataclass(frozen=True, slots=True)
 class Needle:
-    """A fact to find: `value` is what `key` asks for; `sentence` is what is hidden."""
+    """A fact to find: `value` is what `key` asks for; `sentence` is what is hidden.
+
+    It is said twice in the same words: a small model that is well within its length then finds
+    it without fail, and what is missed is missed for the distance.
+    """
 
     key: str
     value: str
@@ -27,7 +31,8 @@ class Needle:
     @property
     def sentence(self) -> str:
         """The text that goes into the haystack."""
-        return f"The pass key of {self.key} is {self.value}. Remember that {self.value} is it."
+        fact = f"The pass key of {self.key} is {self.value}."
+        return f"{fact} Remember it. {fact}"
 
     @property
     def question(self) -> str:
