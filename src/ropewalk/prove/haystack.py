@@ -227,6 +227,7 @@ class TextHaystack:
 
     def filler(self, tokens: int, count: Count) -> str | None:
         """Further sentences of `tokens` tokens together, the last one cut at a word; or None."""
+        begun = self._next
         taken: list[str] = []
         left = tokens
         for sentence in self.sentences():
@@ -242,6 +243,8 @@ class TextHaystack:
             if left == 0:
                 self._next += 1
                 return " ".join(taken)
+        # Nothing of that size here; the text is still there for another.
+        self._next = begun
         return None
 
 
@@ -253,7 +256,7 @@ def _beginning(sentence: str, tokens: int, count: Count) -> str | None:
     space = " " if " " in sentence else ""
     words = sentence.rstrip(".!?").split(" ") if space else list(sentence)
     for end in range(len(words), 0, -1):
-        piece = space.join(words[:end]) + "."
+        piece = space.join(words[:end]).rstrip(",;:") + "."
         size = count(piece)
         if size <= tokens:
             return piece if size == tokens else None

@@ -264,12 +264,17 @@ def _pieces(haystack: Haystack, tokens: int, count: Callable[[str], int]) -> lis
     """One or more sentences of `tokens` tokens together; fewer when none can be found."""
     pieces: list[str] = []
     while tokens >= _SHORTEST_FILLER:
-        size = tokens if tokens <= _LONGEST_FILLER else min(tokens - _SHORTEST_FILLER, 18)
-        piece = haystack.filler(size, count)
-        if piece is None:
+        first = tokens if tokens <= _LONGEST_FILLER else min(tokens - _SHORTEST_FILLER, 18)
+        # A text may have no piece of some size, but two that come to the same.
+        sizes = [first, *(n for n in range(first - _SHORTEST_FILLER, _SHORTEST_FILLER - 1, -1))]
+        for size in sizes:
+            piece = haystack.filler(size, count)
+            if piece is not None:
+                pieces.append(piece)
+                tokens -= size
+                break
+        else:
             break
-        pieces.append(piece)
-        tokens -= size
     return pieces
 
 
