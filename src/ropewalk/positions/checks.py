@@ -62,16 +62,21 @@ def check_fit(ids: Tensor, batch: int, length: int, axes: int | None, what: str)
     `axes` is how many axes the encoding has, None for one that takes no axis dimension. A
     single row serves a whole batch. Raises PositionError.
     """
-    if ids.dim() == 3 and (axes is None or ids.shape[0] != axes):
-        wanted = "one axis: (batch, sequence)" if axes is None else f"{axes} axes, given first"
-        raise PositionError(
-            f"{what} has shape {tuple(ids.shape)}; this encoding takes positions of {wanted}"
-        )
+    check_axes(ids, axes, what)
     rows = ids.shape[-2] if ids.dim() > 1 else 1
     if ids.shape[-1] != length or rows not in (1, batch):
         raise PositionError(
             f"{what} has shape {tuple(ids.shape)} for {batch} rows of {length} tokens; give every "
             f"token its position: ({length},) or ({batch}, {length})"
+        )
+
+
+def check_axes(ids: Tensor, axes: int | None, what: str) -> None:
+    """Refuse ids with another axis dimension than `axes`, None for none. Raises PositionError."""
+    if ids.dim() == 3 and ids.shape[0] != axes:
+        wanted = "one axis: (batch, sequence)" if axes is None else f"{axes} axes, given first"
+        raise PositionError(
+            f"{what} has shape {tuple(ids.shape)}; this encoding takes positions of {wanted}"
         )
 
 

@@ -33,9 +33,17 @@ def wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def to_exact(ids: Tensor, inv_freq: Tensor) -> Tensor:
-    """Positions (..., n) times inverse frequencies (pairs,): fp64 angles (..., n, pairs)."""
+    """Positions (..., n) times inverse frequencies (pairs,): fp64 angles (..., n, pairs).
+
+    With a position of its own for each pair, ids (..., n, pairs), use `to_exact_by_pair`.
+    """
+    return to_exact_by_pair(ids[..., None], inv_freq)
+
+
+def to_exact_by_pair(ids: Tensor, inv_freq: Tensor) -> Tensor:
+    """Positions (..., n, pairs) times inverse frequencies (pairs,): fp64 angles, same shape."""
     home = exact_device(ids.device)
-    return ids.to(home, torch.float64)[..., None] * inv_freq.to(home)
+    return ids.to(home, torch.float64) * inv_freq.to(home)
 
 
 class ExactEncoding(PositionEncoding):
