@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ropewalk.models.resolve import read_spec, resolve
     from ropewalk.prove.session import Proof, ProofSettings
     from ropewalk.prove.session import prove as prove_model
-    from ropewalk.rope.frequencies import Schedule, schedule
+    from ropewalk.rope.angles import Schedule
+    from ropewalk.rope.frequencies import frequencies, schedule
     from ropewalk.rope.override import override
     from ropewalk.rope.spec import PositionSpec, Rotary
 
@@ -34,6 +35,7 @@ __all__ = [
     "__version__",
     "audit_module",
     "audit_spec",
+    "frequencies",
     "override",
     "prove_model",
     "read_spec",
@@ -49,9 +51,10 @@ _HOMES = {
     "ProofSettings": "ropewalk.prove.session:ProofSettings",
     "RopewalkError": "ropewalk.errors:RopewalkError",
     "Rotary": "ropewalk.rope.spec:Rotary",
-    "Schedule": "ropewalk.rope.frequencies:Schedule",
+    "Schedule": "ropewalk.rope.angles:Schedule",
     "audit_module": "ropewalk.audit.live:audit_module",
     "audit_spec": "ropewalk.audit:audit",
+    "frequencies": "ropewalk.rope.frequencies:frequencies",
     "override": "ropewalk.rope.override:override",
     "prove_model": "ropewalk.prove.session:prove",
     "read_spec": "ropewalk.models.resolve:read_spec",

@@ -215,8 +215,8 @@ def test_an_incomplete_encoding_names_what_is_missing(make_spec: MakeSpec) -> No
 
 
 def test_a_schedule_that_cannot_be_built_is_a_finding_not_an_error(make_spec: MakeSpec) -> None:
-    result = audit(make_spec(scaling=LongRope((1.0,), (1.0,), 4096, 8.0), trained=4096))
-    assert "1 divisors for 64 rotary pairs" in must(result, "schedule-impossible").text
+    result = audit(make_spec(scaling=Yarn(4.0, 4), trained=4096))
+    assert "4 tokens is too short" in must(result, "schedule-impossible").text
 
 
 def test_scaling_that_lies_in_a_tensor_may_be_dropped_by_loaders(make_spec: MakeSpec) -> None:

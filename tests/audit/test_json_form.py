@@ -13,7 +13,7 @@ from ropewalk.rope.scaling import (
     Linear,
     Llama3,
     LongRope,
-    NtkAware,
+    Ntk,
     PairDivisors,
     Scaling,
     UnknownScaling,
@@ -25,7 +25,7 @@ from ropewalk.rope.spec import Alibi, Length, PositionSpec
 MakeSpec = Callable[..., PositionSpec]
 
 SCALINGS: list[Scaling] = [
-    Unscaled(), Linear(4.0), NtkAware(4.0), DynamicNtk(2.0, 4096), Yarn(4.0, 1024),
+    Unscaled(), Linear(4.0), Ntk(4.0), DynamicNtk(2.0, 4096), Yarn(4.0, 1024),
     Llama3(8.0, 1.0, 4.0, 8192), LongRope((1.0,) * 64, (2.0,) * 64, 2048, 2.0),
     PairDivisors((2.0,) * 64), UnknownScaling("telescope", (("factor", "4"),)),
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from ropewalk.rope.scaling import (
     Linear,
     Llama3,
     LongRope,
-    NtkAware,
+    Ntk,
     PairDivisors,
     UnknownScaling,
     Yarn,
@@ -103,7 +103,7 @@ def test_gemma_3_is_interpolated_on_some_of_its_layers(make_spec: MakeSpec) -> N
     [
         (Linear(4.0), "position-interpolation"),
         (Linear(1.0), "as-trained"),
-        (NtkAware(4.0), "ntk"),
+        (Ntk(4.0), "ntk"),
         (DynamicNtk(2.0, 4096), "dynamic"),
         (Llama3(8.0, 1.0, 4.0, 8192), "llama3"),
         (LongRope((1.0,) * 64, (2.0,) * 64, 4096, 2.0), "longrope"),

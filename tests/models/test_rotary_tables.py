@@ -35,6 +35,7 @@ SCALINGS: dict[str, dict[str, Any]] = {
         "original_max_position_embeddings": 64,
     },
     "dynamic": {"rope_type": "dynamic", "factor": 2.0},
+    "proportional": {"rope_type": "proportional", "partial_rotary_factor": 0.3},
     "longrope": {
         "rope_type": "longrope", "factor": 4.0, "original_max_position_embeddings": 64,
         "short_factor": [1.0 + 0.1 * i for i in range(PAIRS)],

@@ -24,7 +24,7 @@ from ropewalk.rope.scaling import (
     Linear,
     Llama3,
     LongRope,
-    NtkAware,
+    Ntk,
     PairDivisors,
     Scaling,
     Unscaled,
@@ -117,13 +117,13 @@ SCALED_HORIZONS: list[tuple[float, int, Scaling, int, int]] = [
     (1e6, 131072, Yarn(4.0, 32768), 131072, 66_234),
     (1e4, 65536, Linear(16.0), 65536, 27_297),
     (1e4, 65536, Yarn(16.0, 4096), 65536, 11_671),
-    (1e4, 65536, NtkAware(16.0), 65536, 7_920),
+    (1e4, 65536, Ntk(16.0), 65536, 7_920),
     (1e4, 32768, Linear(8.0), 32768, 13_649),
     (1e4, 32768, Yarn(8.0, 4096), 32768, 8_886),
-    (1e4, 32768, NtkAware(8.0), 32768, 5_732),
+    (1e4, 32768, Ntk(8.0), 32768, 5_732),
     (1e4, 131072, Linear(32.0), 131072, 54_594),
     (1e4, 131072, Yarn(32.0, 4096), 131072, 25_500),
-    (1e4, 131072, NtkAware(32.0), 131072, 10_629),
+    (1e4, 131072, Ntk(32.0), 131072, 10_629),
 ]
 
 
@@ -173,7 +173,7 @@ def test_a_stretch_equal_to_the_ratio_of_the_lengths_shows_nothing_new(scaling: 
 
 def test_ntk_scaling_shows_new_angles_between_the_critical_and_the_last_pair() -> None:
     # Only the last pair is divided by the whole factor.
-    rows = pair_rows(Rotary(128, 128, 1e4, scaling=NtkAware(4.0)), 4096, 16384)
+    rows = pair_rows(Rotary(128, 128, 1e4, scaling=Ntk(4.0)), 4096, 16384)
     assert rows[63].divisor == pytest.approx(4.0)
     assert [row.index for row in rows if row.unseen] == list(range(46, 63))
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropewalk.errors import ScheduleError
+from ropewalk.errors import LengthError, ScheduleError
 from ropewalk.rope.frequencies import (
     attention_factor,
     longrope_amplitude,
@@ -29,7 +29,7 @@ from ropewalk.rope.scaling import (
     Linear,
     Llama3,
     LongRope,
-    NtkAware,
+    Ntk,
     PairDivisors,
     Scaling,
     UnknownScaling,
@@ -97,7 +97,7 @@ LOOPS: list[tuple[str, Rotary, int | None, Callable[[], Exact]]] = [
     ("plain", rotary(), None, lambda: exact_plain(1e4, 128)),
     ("plain d2", rotary(dim=2), None, lambda: exact_plain(1e4, 2)),
     ("linear", rotary(Linear(8.0)), None, lambda: [f / 8 for f in exact_plain(1e4, 128)]),
-    ("ntk", rotary(NtkAware(8.0), 5e5), None, lambda: exact_ntk(5e5, 128, 8)),
+    ("ntk", rotary(Ntk(8.0), 5e5), None, lambda: exact_ntk(5e5, 128, 8)),
     ("dynamic short", rotary(DynamicNtk(2.0, 4096)), 4096, lambda: exact_plain(1e4, 128)),
     ("dynamic long", rotary(DynamicNtk(4.0, 4096)), 16384,
      lambda: exact_dynamic(1e4, 128, 4, 4096, 16384)),
@@ -145,7 +145,7 @@ VECTORS: list[tuple[Rotary, int | None, dict[int, float]]] = [
       33: 0.00031269375, 34: 0.00017850781, 63: 3.068926e-07}),
     (rotary(Llama3(32.0, 1.0, 4.0, 8192), 5e5, 64), None,
      {15: 0.00129054793, 16: 0.00042955680, 17: 9.7082878e-05, 31: 9.418307e-08}),
-    (rotary(NtkAware(8.0)), None, {0: 1.0, 1: 0.837848, 63: 1.44347748e-05}),
+    (rotary(Ntk(8.0)), None, {0: 1.0, 1: 0.837848, 63: 1.44347748e-05}),
     (rotary(Yarn(40.0, 4096), dim=64), None, {0: 1.0, 31: 3.3338e-06}),
     (Rotary(128, 32, 1e4), None, {1: 0.56234}),
 ]  # fmt: skip
@@ -273,7 +273,7 @@ def test_plain_frequencies_start_at_one_and_fall(dim: int, base: float) -> None:
 def test_ntk_keeps_the_first_pair_and_divides_the_last_by_the_factor(
     dim: int, base: float, factor: float
 ) -> None:
-    ours = scaled_inv_freq(rotary(NtkAware(factor), base, dim))
+    ours = scaled_inv_freq(rotary(Ntk(factor), base, dim))
     assert ours[0] == 1.0
     assert ours[-1] == pytest.approx(plain_inv_freq(base, dim)[-1] / factor, rel=1e-12)
 
@@ -350,27 +350,14 @@ def test_a_fingerprint_tells_frequencies_and_amplitude_apart() -> None:
     assert schedule(rotary(PairDivisors((1.0,) * 64))).fingerprint() == plain.fingerprint()
 
 
-# Errors: what was given, what is allowed.
+# Errors that need several values together; what one value can be is in test_scaling and test_spec.
 
 
 @pytest.mark.parametrize(
     ("encoding", "message"),
     [
-        (Rotary(64, 63, 1e4), "rotary_dim is 63 with head_dim 64; it must be even"),
-        (Rotary(64, 128, 1e4), "at most head_dim"),
-        (Rotary(64, 0, 1e4), "at least 2"),
-        (Rotary(64, 64, 1.0), "rope_theta is 1.0; the base must be a number above 1"),
-        (Rotary(64, 64, -1e4), "rope_theta is -10000.0"),
-        (Rotary(64, 64, math.nan), "rope_theta is nan"),
-        (Rotary(64, 64, math.inf), "rope_theta is inf"),
-        (rotary(Linear(0.0)), "scaling factor is 0.0; it must be a number above 0"),
-        (rotary(Linear(math.nan)), "scaling factor is nan"),
-        (rotary(LongRope((1.0,) * 3, (1.0,) * 64, 4096, 2.0)), "holds 3 divisors for 64"),
-        (rotary(PairDivisors((1.0,) * 63)), "holds 63 divisors for 64 rotary pairs"),
-        (rotary(PairDivisors((1.0,) * 63 + (0.0,))), "holds the divisor 0.0"),
-        (rotary(PairDivisors((1.0,) * 63 + (math.inf,))), "holds the divisor inf"),
         (rotary(UnknownScaling("telescope")), "'telescope' is not known here"),
-        (rotary(NtkAware(2.0), dim=2), "needs a rotary dimension above 2, got 2"),
+        (rotary(Ntk(2.0), dim=2), "needs a rotary dimension above 2, got 2"),
         (rotary(Yarn(4.0, 4)), "too short for beta_fast"),
     ],
 )
@@ -379,8 +366,7 @@ def test_values_that_give_no_schedule_are_named(encoding: Rotary, message: str) 
         schedule(encoding)
 
 
-def test_the_long_lists_count_is_checked_when_it_is_needed() -> None:
-    encoding = rotary(LongRope((1.0,) * 64, (1.0,) * 3, 4096, 2.0))
-    schedule(encoding, 4096)
-    with pytest.raises(ScheduleError, match="holds 3 divisors"):
-        schedule(encoding, 4097)
+@pytest.mark.parametrize("length", [-1, 2**53 + 1, 1.5, True, math.nan])
+def test_an_impossible_length_is_refused(length: float) -> None:
+    with pytest.raises(LengthError, match="the length is"):
+        schedule(rotary(), length)  # type: ignore[arg-type]

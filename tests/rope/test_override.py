@@ -12,7 +12,7 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.override import override
-from ropewalk.rope.scaling import UNSCALED, Linear, NtkAware, Yarn
+from ropewalk.rope.scaling import UNSCALED, Linear, Ntk, Yarn
 from ropewalk.rope.spec import Length, PositionSpec, Rotary
 
 LLAMA: dict[str, Any] = {
@@ -92,7 +92,7 @@ def test_a_base_is_replaced_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     ("text", "scaling"),
-    [("yarn:2", Yarn(2.0, 4096)), ("linear:2", Linear(2.0)), ("ntk:1.5", NtkAware(1.5))],
+    [("yarn:2", Yarn(2.0, 4096)), ("linear:2", Linear(2.0)), ("ntk:1.5", Ntk(1.5))],
 )
 def test_layers_and_lengths_stay(text: str, scaling: object) -> None:
     spec = read_config(LLAMA)

@@ -13,7 +13,7 @@ from ropewalk.rope.diagnostics import (
     similarity_horizon,
     trained_inv_freq,
 )
-from ropewalk.rope.frequencies import schedule
+from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.scaling import UnknownScaling
 from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
 
@@ -51,7 +51,7 @@ def audit(spec: PositionSpec, *, name: str = "") -> Audit:
 def _read_group(
     group: LayerGroup, rotary: Rotary, trained: int | None, claimed: int | None
 ) -> RotaryAudit:
-    claim = schedule(rotary, claimed)
+    claim = frequencies(group, claimed)
     still = (rotary.head_dim - rotary.rotary_dim) // 2
 
     def horizon(inv_freq: tuple[float, ...], length: int | None) -> Horizon | None:
@@ -67,7 +67,7 @@ def _read_group(
     return RotaryAudit(
         group=group,
         rotary=rotary,
-        start=schedule(rotary),
+        start=frequencies(group),
         claim=claim,
         pairs=pair_rows(rotary, trained, claimed, group.window),
         critical_dimension=critical,

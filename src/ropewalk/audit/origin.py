@@ -9,15 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ropewalk.audit.result import Origin
+from ropewalk.rope import checks
 from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq
 from ropewalk.rope.scaling import (
     UNSCALED,
     DynamicNtk,
+    LargerBase,
     Linear,
     Llama3,
     LongRope,
-    NtkAware,
+    Ntk,
+    NtkByParts,
     PairDivisors,
+    Proportional,
     Scaling,
     Unscaled,
     Yarn,
@@ -94,7 +98,7 @@ def how_obtained(spec: PositionSpec, trained: Length) -> Origin:
         return Origin("not-rotary", _without_rotary(spec))
     scaling = rotary.scaling
     match scaling:
-        case Unscaled():
+        case Unscaled() | Proportional(factor=1.0):
             if rotary.base is None:
                 return Origin("unknown", "Unknown: the file does not give the base.")
             return _by_base(spec, trained, rotary.base)
@@ -188,7 +192,7 @@ def baked_llama3(rotary: Rotary, scaling: PairDivisors) -> Llama3 | None:
     Constants: low 1, high 4, reference length 8192; the factor is the last divisor. Divisors
     are stored in fp32, so they agree to a relative 1e-4 at most.
     """
-    if len(scaling.divisors) != rotary.pairs or not scaling.divisors[-1] > 1.0:
+    if len(scaling.divisors) != rotary.pairs or not 1.0 < scaling.divisors[-1] <= checks.MOST:
         return None
     rule = Llama3(float(round(scaling.divisors[-1], 3)), 1.0, 4.0, 8192)
     as_rule = Rotary(rotary.head_dim, rotary.rotary_dim, rotary.base, scaling=rule)
@@ -200,7 +204,7 @@ def baked_llama3(rotary: Rotary, scaling: PairDivisors) -> Llama3 | None:
 
 def _by_scaling(spec: PositionSpec, scaling: Scaling) -> Origin:
     match scaling:
-        case Linear(factor=factor):
+        case Linear(factor=factor) | Proportional(factor=factor):
             return _linear(spec, factor)
         case Llama3(factor=factor, anchor_length=anchor):
             return Origin(
@@ -226,11 +230,23 @@ def _by_scaling(spec: PositionSpec, scaling: Scaling) -> Origin:
                 f"Dynamic NTK: as trained up to {anchor} tokens, and a base that grows with the "
                 "prompt beyond. No training is implied.",
             )
-        case NtkAware(factor=factor):
+        case Ntk(factor=factor):
             return Origin(
                 "ntk",
                 f"NTK-aware base, the slowest pair divided by {factor:g}. Nothing says whether "
                 "the model was trained with it.",
+            )
+        case NtkByParts(factor=factor, trained_length=length):
+            return Origin(
+                "ntk-by-parts",
+                f"NTK by parts (factor {factor:g} from {length} tokens), as YaRN's paper has it. "
+                "Nothing says whether the model was trained with it.",
+            )
+        case LargerBase(base=base):
+            return Origin(
+                "larger-base",
+                f"Larger base: raised to {base:,.10g} afterwards. Nothing says whether the model "
+                "was trained with it.",
             )
         case _:
             return Origin("unknown", f"Unknown: scaling {name_of(scaling)!r} is not known here.")

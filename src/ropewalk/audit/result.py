@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ropewalk.rope.angles import Schedule
 from ropewalk.rope.diagnostics import PairRow
-from ropewalk.rope.frequencies import Schedule
 from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary
 
 Severity = Literal["warning", "note"]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ropewalk.audit.tables import compare_tables, live_tables
 from ropewalk.errors import ScheduleMismatchError
-from ropewalk.rope.frequencies import Schedule, schedule
+from ropewalk.rope.angles import Schedule
+from ropewalk.rope.frequencies import frequencies, schedule
 from ropewalk.rope.spec import IncompleteRotary, PositionSpec, Rotary
 
 if TYPE_CHECKING:
@@ -81,9 +82,9 @@ def _write(path: str, name: str, table: torch.Tensor, owner: Any, wanted: Schedu
 def schedule_fingerprint(spec: PositionSpec) -> str:
     """16 hex digits for the schedules of all rotary groups, short and very long together."""
     digest = hashlib.sha256()
-    for group, rotary in spec.rotary_groups():
+    for group, _ in spec.rotary_groups():
         for length in (None, VERY_LONG):
-            digest.update(f"{group.layers} {schedule(rotary, length).fingerprint()}".encode())
+            digest.update(f"{group.layers} {frequencies(group, length).fingerprint()}".encode())
     return digest.hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""From a rotary encoding to inverse frequencies, amplitude and fingerprint, in double precision.
+"""From a rotary encoding to inverse frequencies, amplitude and the rules that gave them, in fp64.
 
 Each formula of scaling stands here and nowhere else. Notation: d = rotary_dim, pair index
 i = 0 .. d/2 - 1, inverse frequency base^(-2i/d) in radians a token, s = factor, L = the length
@@ -6,65 +6,77 @@ in tokens of the sequence at hand. A schedule that depends on L takes it as an a
 is no hidden state.
 
 Convention of YaRN's ramp: linear in the pair index, as its authors' code and every engine have
-it. The paper's text makes it linear in turns, which gives other numbers between the same ends.
+it. The paper's text makes it linear in turns, which gives other numbers between the same ends;
+that is `NtkByParts`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from numbers import Integral
 
-from ropewalk.errors import ScheduleError
+from ropewalk.errors import LengthError, ScheduleError
+from ropewalk.rope import checks
+from ropewalk.rope.angles import Schedule
 from ropewalk.rope.scaling import (
     DynamicNtk,
+    LargerBase,
     Linear,
     Llama3,
     LongRope,
-    NtkAware,
+    Ntk,
+    NtkByParts,
     PairDivisors,
+    Proportional,
     Scaling,
     UnknownScaling,
     Unscaled,
     Yarn,
     name_of,
 )
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
+
+_Scaled = tuple[tuple[float, ...], tuple[str, ...]]
+"""Inverse frequencies and the rules that gave them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """The angles of one rotary encoding at one sequence length.
+def frequencies(given: PositionSpec | LayerGroup | Rotary, length: int | None = None) -> Schedule:
+    """Everything that multiplies or turns, for a sequence of `length` tokens.
 
-    `inv_freq` and `unscaled` hold rotary_dim / 2 values in radians a token, fp64, slowest pair
-    last. `attention_factor` multiplies cos and sin; `attention_rule` says which rule gave it.
+    A group brings its softmax rule; a bare encoding has a softmax factor of 1. A spec is taken
+    when all of its rotary groups have one schedule. `length` is needed by schedules that depend
+    on it (dynamic, longrope); without it they are given as for a sequence no longer than their
+    anchor, which is how a short prompt sees them.
+
+    Raises ScheduleError when no schedule can be built, and LengthError for an impossible length.
     """
-
-    inv_freq: tuple[float, ...]
-    unscaled: tuple[float, ...]
-    attention_factor: float
-    attention_rule: str
-
-    def fingerprint(self) -> str:
-        """16 hex digits that are equal exactly when frequencies (fp32) and amplitude are."""
-        packed = struct.pack(f"<{len(self.inv_freq)}f", *self.inv_freq)
-        return hashlib.sha256(packed + struct.pack("<d", self.attention_factor)).hexdigest()[:16]
+    match given:
+        case Rotary():
+            return schedule(given, length)
+        case LayerGroup():
+            return _of_group(given, length)
+        case PositionSpec():
+            return _of_spec(given, length)
+    raise ScheduleError(
+        f"a schedule is computed from a spec, a group of its layers or a Rotary, not from "
+        f"{type(given).__name__}"
+    )
 
 
 def schedule(rotary: Rotary, length: int | None = None) -> Schedule:
-    """The angles of `rotary` for a sequence of `length` tokens.
-
-    `length` is needed by schedules that depend on it (dynamic, longrope); without it they are
-    given as for a sequence no longer than their anchor, which is how a short prompt sees them.
-
-    Raises ScheduleError when the encoding holds values no schedule can be built from.
-    """
-    _check(rotary)
+    """The angles of one encoding; see `frequencies`, which also knows the softmax of a group."""
+    whole = isinstance(length, Integral) and not isinstance(length, bool)
+    if length is not None and not (whole and 0 <= length <= checks.MOST_LENGTH):
+        raise LengthError(f"the length is {length!r}; it must be a whole number from 0 to 2^53")
     plain = plain_inv_freq(rotary.base, rotary.rotary_dim)
+    inv_freq, fired = _scaled(rotary, length)
     factor, rule = attention_factor(rotary.scaling)
-    return Schedule(scaled_inv_freq(rotary, length), plain, factor, rule)
+    if not 0.0 < factor <= checks.MOST:
+        raise ScheduleError(f"cos and sin would be multiplied by {factor:g} ({rule}); check mscale")
+    rules = (*fired, f"cos and sin x {factor:.8g}: {rule}")
+    return Schedule(inv_freq, plain, factor, rule, rules=rules)
 
 
 def plain_inv_freq(base: float, rotary_dim: int) -> tuple[float, ...]:
@@ -74,35 +86,51 @@ def plain_inv_freq(base: float, rotary_dim: int) -> tuple[float, ...]:
 
 def scaled_inv_freq(rotary: Rotary, length: int | None = None) -> tuple[float, ...]:
     """The inverse frequencies after scaling, radians a token; see `schedule`."""
+    return _scaled(rotary, length)[0]
+
+
+def _scaled(rotary: Rotary, length: int | None) -> _Scaled:
+    """The inverse frequencies after scaling, and which rules made them."""
     base, dim, scaling = rotary.base, rotary.rotary_dim, rotary.scaling
     plain = plain_inv_freq(base, dim)
     match scaling:
         case Unscaled():
-            return plain
+            return plain, (f"base {base:.10g}, nothing scaled",)
         case Linear(factor=s):
-            return tuple(f / s for f in plain)
-        case NtkAware(factor=s):
-            return plain_inv_freq(ntk_base(base, dim, s), dim)
-        case DynamicNtk(factor=s, anchor_length=anchor):
-            # Below the anchor the multiplier would fall under 1 and then below 0.
-            multiplier = s * max(length or 0, anchor) / anchor - (s - 1.0)
-            return plain_inv_freq(ntk_base(base, dim, multiplier), dim)
+            return tuple(f / s for f in plain), (f"every pair divided by {s:g}",)
+        case LargerBase(base=larger):
+            return plain_inv_freq(larger, dim), (f"base {larger:.10g} in place of {base:.10g}",)
+        case Ntk(factor=s):
+            larger = ntk_base(base, dim, s)
+            told = f"base raised to {larger:.8g}, so that the slowest pair is divided by {s:g}"
+            return plain_inv_freq(larger, dim), (told,)
+        case DynamicNtk():
+            return _dynamic(scaling, base, dim, length)
+        case NtkByParts():
+            return _by_parts(scaling, plain)
         case Yarn():
             keep = [1.0 - r for r in yarn_ramp(scaling, base, dim)]
-            return tuple(
-                f / scaling.factor * (1.0 - k) + f * k for f, k in zip(plain, keep, strict=True)
-            )
+            return _blend(plain, scaling.factor, keep), _ramp_rules(scaling, base, dim)
         case Llama3():
-            return tuple(_llama3(f, scaling) for f in plain)
-        case LongRope():
-            long = length is not None and length > scaling.switch_length
-            return _divide(plain, scaling.long_factor if long else scaling.short_factor, "longrope")
+            return _llama3_table(scaling, plain)
+        case LongRope(switch_length=switch):
+            long = length is not None and length > switch
+            divisors = scaling.long_factor if long else scaling.short_factor
+            told = f"the {'long' if long else 'short'} factors, " + (
+                f"{length} tokens being {'more' if long else 'no more'} than {switch}"
+                if length is not None
+                else f"as for up to {switch} tokens"
+            )
+            return _divide(plain, divisors), (told,)
         case PairDivisors(divisors=divisors):
-            return _divide(plain, divisors, "rope_freqs")
+            told = f"a divisor a pair, from {min(divisors):g} to {max(divisors):g}"
+            return _divide(plain, divisors), (told,)
+        case Proportional():
+            return _proportional(scaling, plain, rotary.head_dim)
         case UnknownScaling(name=name):
             raise ScheduleError(
                 f"scaling type {name!r} is not known here, so its frequencies cannot be computed; "
-                "known types: default, linear, ntk, dynamic, yarn, llama3, longrope"
+                "known types: default, linear, ntk, dynamic, yarn, llama3, longrope, proportional"
             )
 
 
@@ -125,13 +153,7 @@ def yarn_bounds(scaling: Yarn, base: float, rotary_dim: int) -> tuple[float, flo
     Raises ScheduleError when the ends cross, which happens for very small T.
     """
 
-    def index(turns: float) -> float:
-        span = math.log(scaling.ramp_length / (turns * 2.0 * math.pi))
-        return rotary_dim * span / (2.0 * math.log(base))
-
-    low, high = index(scaling.beta_fast), index(scaling.beta_slow)
-    if scaling.truncate:
-        low, high = math.floor(low), math.ceil(high)
+    low, high = _ramp_ends(scaling, base, rotary_dim)
     low, high = max(low, 0), min(high, rotary_dim - 1)
     if high < low:
         raise ScheduleError(
@@ -140,6 +162,17 @@ def yarn_bounds(scaling: Yarn, base: float, rotary_dim: int) -> tuple[float, flo
             f"beta_slow {scaling.beta_slow:g} at base {base:g}; check the original length"
         )
     return low, high if high != low else high + 0.001
+
+
+def _ramp_ends(scaling: Yarn, base: float, rotary_dim: int) -> tuple[float, float]:
+    """The ends of YaRN's ramp before they are held within the table."""
+
+    def index(turns: float) -> float:
+        span = math.log(scaling.ramp_length) - math.log(turns * 2.0 * math.pi)
+        return rotary_dim * span / (2.0 * math.log(base))
+
+    low, high = index(scaling.beta_fast), index(scaling.beta_slow)
+    return (math.floor(low), math.ceil(high)) if scaling.truncate else (low, high)
 
 
 def yarn_ramp(scaling: Yarn, base: float, rotary_dim: int) -> list[float]:
@@ -177,42 +210,120 @@ def attention_factor(scaling: Scaling) -> tuple[float, str]:
             return 1.0, f"{name_of(scaling)} leaves the amplitude alone"
 
 
-def _llama3(frequency: float, scaling: Llama3) -> float:
-    """One pair of Llama 3.1's rule; strict or inclusive comparison cannot matter (continuous)."""
-    wavelength = 2.0 * math.pi / frequency
-    turns = scaling.anchor_length / wavelength
-    low, high = scaling.low_freq_factor, scaling.high_freq_factor
-    if turns < low:
-        return frequency / scaling.factor
-    if turns > high or high == low:
-        return frequency
-    smooth = (turns - low) / (high - low)
-    return (1.0 - smooth) * frequency / scaling.factor + smooth * frequency
-
-
-def _divide(plain: Sequence[float], divisors: Sequence[float], what: str) -> tuple[float, ...]:
-    """Each frequency over its own divisor."""
-    if len(divisors) != len(plain):
+def _of_group(group: LayerGroup, length: int | None) -> Schedule:
+    """A group's schedule with its softmax factor."""
+    if not isinstance(group.encoding, Rotary):
         raise ScheduleError(
-            f"{what} holds {len(divisors)} divisors for {len(plain)} rotary pairs; there must be "
-            "one a pair: check the rotary dimension (partial_rotary_factor, head_dim)"
+            f"the layers {group.name!r} are no complete rotary encoding but "
+            f"{type(group.encoding).__name__}, so they have no frequencies"
         )
-    bad = next((d for d in divisors if not d > 0 or not math.isfinite(d)), None)
-    if bad is not None:
-        raise ScheduleError(f"{what} holds the divisor {bad}; divisors are positive numbers")
+    factor, rule = group.softmax.factor, group.softmax.rule
+    checks.number(f"the softmax factor of {group.name!r}", factor, least=0.0, above=True,
+                  remedy="1 leaves the scores as they are")  # fmt: skip
+    built = schedule(group.encoding, length)
+    rules = (*built.rules, f"softmax scale x {factor:.8g}: {rule}")
+    return replace(built, softmax_factor=factor, rules=rules)
+
+
+def _of_spec(spec: PositionSpec, length: int | None) -> Schedule:
+    """The schedule that all rotary groups of a spec share."""
+    built = {group.name: _of_group(group, length) for group, _ in spec.rotary_groups()}
+    if not built:
+        raise ScheduleError(f"this {spec.model_type} model has no complete rotary encoding")
+    if len({each.fingerprint() for each in built.values()}) > 1:
+        raise ScheduleError(
+            f"this {spec.model_type} model has several schedules ({', '.join(built)}); ask for "
+            "that of one of spec.groups"
+        )
+    return next(iter(built.values()))
+
+
+def _dynamic(scaling: DynamicNtk, base: float, dim: int, length: int | None) -> _Scaled:
+    """A base that grows with the sequence beyond its anchor (2309.00071, section 3.3)."""
+    s, anchor = scaling.factor, scaling.anchor_length
+    # Below the anchor the multiplier would fall under 1 and then below 0.
+    multiplier = s * max(length or 0, anchor) / anchor - (s - 1.0)
+    larger = ntk_base(base, dim, multiplier)
+    if length is None or length <= anchor:
+        told = f"base {base:.10g} as it is, up to {anchor} tokens"
+    else:
+        told = (
+            f"dynamic multiplier {s:g} x {length} / {anchor} - {s - 1.0:g} = {multiplier:.8g} "
+            f"raises the base to {larger:.8g}"
+        )
+    return plain_inv_freq(larger, dim), (told,)
+
+
+def _ramp_rules(scaling: Yarn, base: float, dim: int) -> tuple[str, ...]:
+    """Where YaRN's ramp runs, and which of its ends had to be held."""
+    low, high = yarn_bounds(scaling, base, dim)
+    ends = "rounded outwards" if scaling.truncate else "not rounded"
+    rules = [
+        f"ramp over the pair index from {low:.6g} to {high:.6g}, {ends}: pairs before it kept, "
+        f"pairs after it divided by {scaling.factor:g}"
+    ]
+    raw_low, raw_high = _ramp_ends(scaling, base, dim)
+    if raw_low < 0:
+        rules.append(f"the ramp would begin at pair {raw_low:.6g} and is held at 0")
+    if raw_high > dim - 1:
+        rules.append(f"the ramp would end at pair {raw_high:.6g} and is held at {dim - 1}")
+    if max(raw_low, 0) == min(raw_high, dim - 1):
+        rules.append("both ends fall on one pair: 0.001 is added to the upper one")
+    return tuple(rules)
+
+
+def _by_parts(scaling: NtkByParts, plain: Sequence[float]) -> _Scaled:
+    """The paper's ramp: clip((r - alpha) / (beta - alpha), 0, 1) is kept, r in turns."""
+    low, high = scaling.alpha, scaling.beta
+    keep = [_share(scaling.trained_length * f / (2.0 * math.pi), low, high) for f in plain]
+    told = (
+        f"ramp over turns in {scaling.trained_length} tokens: pairs above {high:g} kept, below "
+        f"{low:g} divided by {scaling.factor:g}"
+    )
+    return _blend(plain, scaling.factor, keep), (told,)
+
+
+def _llama3_table(scaling: Llama3, plain: Sequence[float]) -> _Scaled:
+    """Llama 3.1's rule; strict or inclusive comparison cannot matter (continuous)."""
+    low, high = scaling.low_freq_factor, scaling.high_freq_factor
+    keep = [_share(scaling.anchor_length * f / (2.0 * math.pi), low, high) for f in plain]
+    kept, divided = sum(k >= 1.0 for k in keep), sum(k <= 0.0 for k in keep)
+    told = (
+        f"{kept} pairs kept, {len(keep) - kept - divided} blended, {divided} divided by "
+        f"{scaling.factor:g}"
+    )
+    return _blend(plain, scaling.factor, keep), (told,)
+
+
+def _share(turns: float, low: float, high: float) -> float:
+    """How much of a pair is kept: 0 below `low` turns, 1 above `high`, linear between."""
+    if turns < low:
+        return 0.0
+    if turns > high or high == low:
+        return 1.0
+    return (turns - low) / (high - low)
+
+
+def _blend(plain: Sequence[float], factor: float, keep: Sequence[float]) -> tuple[float, ...]:
+    """Each frequency kept by its share, and divided by `factor` for the rest."""
+    return tuple(f / factor * (1.0 - k) + f * k for f, k in zip(plain, keep, strict=True))
+
+
+def _divide(plain: Sequence[float], divisors: Sequence[float]) -> tuple[float, ...]:
+    """Each frequency over its own divisor."""
     return tuple(f / d for f, d in zip(plain, divisors, strict=True))
 
 
-def _check(rotary: Rotary) -> None:
-    """Refuse dimensions and numbers that no formula here can take."""
-    dim, head = rotary.rotary_dim, rotary.head_dim
-    if dim < 2 or dim % 2 or dim > head:
-        raise ScheduleError(
-            f"rotary_dim is {dim} with head_dim {head}; it must be even, at least 2 and at most "
-            "head_dim"
-        )
-    if not (math.isfinite(rotary.base) and rotary.base > 1.0):
-        raise ScheduleError(f"rope_theta is {rotary.base}; the base must be a number above 1")
-    factor = getattr(rotary.scaling, "factor", 1.0)
-    if not (math.isfinite(factor) and factor > 0.0):
-        raise ScheduleError(f"the scaling factor is {factor}; it must be a number above 0")
+def live_pairs(scaling: Proportional, head_dim: int) -> int:
+    """How many pairs turn under p-RoPE: int(share * head_dim // 2), as Gemma 4 counts."""
+    return int(scaling.share * head_dim // 2)
+
+
+def _proportional(scaling: Proportional, plain: Sequence[float], head_dim: int) -> _Scaled:
+    """The fastest pairs over `factor`, and zero for those that stand still."""
+    live = live_pairs(scaling, head_dim)
+    told = f"the first {live} of {len(plain)} pairs turn, the others stand still"
+    if scaling.factor != 1.0:
+        told += f"; every pair divided by {scaling.factor:g}"
+    turning = tuple(f / scaling.factor for f in plain[:live])
+    return turning + (0.0,) * (len(plain) - live), (told,)

@@ -10,8 +10,9 @@ import re
 from dataclasses import replace
 
 from ropewalk.errors import ScheduleError
+from ropewalk.rope.compose import compose
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.scaling import UNSCALED, Linear, NtkAware, Scaling, Unscaled, Yarn, name_of
+from ropewalk.rope.scaling import UNSCALED, Linear, Ntk, Scaling, Unscaled, Yarn, name_of
 from ropewalk.rope.spec import PositionSpec, Rotary
 
 MOST_FACTOR = 1e6
@@ -30,7 +31,9 @@ def override(spec: PositionSpec, text: str) -> PositionSpec:
     not grow with the context, and models that extend (Gemma 3) leave those layers unscaled.
 
     Raises ScheduleError for text that names no schedule, for a model without rotary layers, and
-    for a model that is scaled already: factors on top of factors are for `extend`.
+    for a model that is scaled already: the text names a whole schedule, and whether its factor
+    is meant on top of the model's own or in its place cannot be told (`ropewalk.rope.compose`
+    does the first).
     """
     method, value = _parse(text)
     rotary = list(spec.rotary_groups())
@@ -89,8 +92,8 @@ def _apply(rotary: Rotary, method: str, value: float, spec: PositionSpec, text: 
             )
         scaling = Yarn(value, length)
     else:
-        scaling = Linear(value) if method == "linear" else NtkAware(value)
-    changed = replace(rotary, scaling=scaling, scaling_source=source)
+        scaling = Linear(value) if method == "linear" else Ntk(value)
+    changed = replace(compose(rotary, scaling), scaling_source=source)
     # Refuse here, before a model is loaded, what the formula cannot do.
     schedule(changed)
     return changed

@@ -2,11 +2,20 @@
 
 A type carries only the numbers its formula needs. The formulas are in
 `ropewalk.rope.frequencies`; nothing here computes. Lengths are in tokens.
+
+Every type refuses, when it is made, values its formula cannot take: ScheduleError with field,
+value and remedy. A factor is the new length over the trained one, so at least 1; `Linear` alone
+takes less, because to squeeze positions is well defined and engines do it when told to.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+from ropewalk.errors import ScheduleError
+from ropewalk.rope import checks
+
+TRAINED = "state the length of the training (original_max_position_embeddings)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +32,41 @@ class Linear:
 
     factor: float
 
+    def __post_init__(self) -> None:
+        """Refuse a factor of 0 or less."""
+        remedy = "a factor is the new length over the trained one"
+        checks.number("the linear scaling factor", self.factor, least=0.0, above=True,
+                      remedy=remedy)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
-class NtkAware:
+class LargerBase:
+    """Another base in the place of the encoding's own ("ABF", 2309.16039, section 2).
+
+    A model whose base was raised before training has simply that base; this type is for raising
+    it afterwards, where the encoding's own base is what came before.
+    """
+
+    base: float
+
+    def __post_init__(self) -> None:
+        """Refuse a base of 1 or less."""
+        remedy = "10000 is the usual one, and a longer context takes more"
+        checks.number("the larger base", self.base, least=1.0, above=True, remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Ntk:
     """A larger base, chosen so that the slowest pair is divided by exactly `factor`.
 
     Source: the "NTK-aware scaled RoPE" proposal, written down in YaRN (2309.00071), section 3.1.
     """
 
     factor: float
+
+    def __post_init__(self) -> None:
+        """Refuse a factor below 1."""
+        checks.stretch("the ntk scaling factor", self.factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +79,34 @@ class DynamicNtk:
 
     factor: float
     anchor_length: int
+
+    def __post_init__(self) -> None:
+        """Refuse a factor below 1 and an anchor that is no length."""
+        checks.stretch("the dynamic scaling factor", self.factor)
+        remedy = "state max_position_embeddings, from where scaling starts"
+        checks.length("the dynamic anchor_length", self.anchor_length, remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class NtkByParts:
+    """YaRN's frequencies as its paper has them: a ramp linear in turns (2309.00071, 3.2).
+
+    A pair that makes r turns in `trained_length` tokens keeps the share
+    clip((r - alpha) / (beta - alpha), 0, 1) of its frequency, and the rest is divided by
+    `factor`. Every implementation called "yarn" runs its ramp over the pair index instead, which
+    is `Yarn`: same ends, other numbers between. No amplitude.
+    """
+
+    factor: float
+    trained_length: int
+    alpha: float = 1.0
+    beta: float = 32.0
+
+    def __post_init__(self) -> None:
+        """Refuse a factor below 1, a missing length, and ends that do not rise."""
+        checks.stretch("the by-parts scaling factor", self.factor)
+        checks.length("the by-parts trained_length", self.trained_length, remedy=TRAINED)
+        _rising("by-parts", "alpha", self.alpha, "beta", self.beta, "the paper has 1 and 32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +128,18 @@ class Yarn:
     mscale: float | None = None
     mscale_all_dim: float | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a factor below 1, a missing length, impossible betas and amplitudes."""
+        checks.stretch("the yarn scaling factor", self.factor)
+        checks.length("the yarn ramp_length", self.ramp_length, remedy=TRAINED)
+        _rising("yarn", "beta_slow", self.beta_slow, "beta_fast", self.beta_fast,
+                "the paper has 1 and 32")  # fmt: skip
+        _amplitude("yarn", self.attention_factor)
+        for name in ("mscale", "mscale_all_dim"):
+            if getattr(self, name) is not None:
+                checks.number(f"the yarn {name}", getattr(self, name), least=0.0,
+                              remedy="leave it out, or state attention_factor")  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Llama3:
@@ -78,6 +153,13 @@ class Llama3:
     low_freq_factor: float
     high_freq_factor: float
     anchor_length: int
+
+    def __post_init__(self) -> None:
+        """Refuse a factor below 1, a missing length, and bands that cross."""
+        checks.stretch("the llama3 scaling factor", self.factor)
+        checks.length("the llama3 anchor_length", self.anchor_length, remedy=TRAINED)
+        _rising("llama3", "low_freq_factor", self.low_freq_factor, "high_freq_factor",
+                self.high_freq_factor, "Llama 3.1 has 1 and 4")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +177,20 @@ class LongRope:
     factor: float
     attention_factor: float | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse lists that do not pair up, a switch that is no length, a factor below 1."""
+        checks.divisors("longrope short_factor", self.short_factor)
+        checks.divisors("longrope long_factor", self.long_factor)
+        if len(self.short_factor) != len(self.long_factor):
+            raise ScheduleError(
+                f"longrope short_factor holds {len(self.short_factor)} divisors and long_factor "
+                f"{len(self.long_factor)}; both must have one a rotary pair: check the lists"
+            )
+        # The amplitude divides by the logarithm of this length.
+        checks.length("the longrope switch_length", self.switch_length, least=2, remedy=TRAINED)
+        checks.stretch("the longrope scaling factor", self.factor)
+        _amplitude("longrope", self.attention_factor)
+
 
 @dataclass(frozen=True, slots=True)
 class PairDivisors:
@@ -105,6 +201,31 @@ class PairDivisors:
     """
 
     divisors: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse anything but positive numbers; their count is checked against the encoding."""
+        checks.divisors("rope_freqs", self.divisors)
+
+
+@dataclass(frozen=True, slots=True)
+class Proportional:
+    """Only the fastest `share` of the pairs turns, the rest stands still (p-RoPE, 2410.06205).
+
+    As Gemma 4 has it: int(share * head_dim // 2) pairs live with the exponents of the whole head,
+    the other frequencies are exactly 0, and `factor` divides those that live. A partial rotary
+    encoding is another function: its exponents are spread over the channels that turn.
+    """
+
+    share: float
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a share outside (0, 1] and a factor below 1."""
+        remedy = "the share of the pairs that turn is above 0 and at most 1"
+        checks.number("the proportional share", self.share, least=0.0, above=True, remedy=remedy)
+        if self.share > 1.0:
+            raise ScheduleError(f"the proportional share is {self.share}; {remedy}")
+        checks.stretch("the proportional scaling factor", self.factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +239,30 @@ class UnknownScaling:
 Scaling = (
     Unscaled
     | Linear
-    | NtkAware
+    | LargerBase
+    | Ntk
     | DynamicNtk
+    | NtkByParts
     | Yarn
     | Llama3
     | LongRope
     | PairDivisors
+    | Proportional
     | UnknownScaling
 )
 
 NAMES: dict[type[Scaling], str] = {
     Unscaled: "default",
     Linear: "linear",
-    NtkAware: "ntk",
+    LargerBase: "larger base",
+    Ntk: "ntk",
     DynamicNtk: "dynamic",
+    NtkByParts: "ntk by parts",
     Yarn: "yarn",
     Llama3: "llama3",
     LongRope: "longrope",
     PairDivisors: "pair divisors",
+    Proportional: "proportional",
     UnknownScaling: "unknown",
 }
 
@@ -143,3 +270,23 @@ NAMES: dict[type[Scaling], str] = {
 def name_of(scaling: Scaling) -> str:
     """The field's name of a scaling, as configurations spell it; an unknown one's own name."""
     return scaling.name if isinstance(scaling, UnknownScaling) else NAMES[type(scaling)]
+
+
+def _rising(
+    what: str, low_name: str, low: object, high_name: str, high: object, usual: str
+) -> None:
+    """Refuse two ends of a band that are no positive numbers or that have crossed."""
+    checks.number(f"the {what} {low_name}", low, least=0.0, above=True, remedy=usual)
+    checks.number(f"the {what} {high_name}", high, least=0.0, above=True, remedy=usual)
+    if low > high:  # type: ignore[operator]  # both are numbers by now
+        raise ScheduleError(
+            f"the {what} {low_name} is {low} and above {high_name} {high}; it must be at most "
+            f"that: {usual}, are they swapped?"
+        )
+
+
+def _amplitude(what: str, value: object) -> None:
+    """Refuse an attention factor that is given and is no positive number."""
+    if value is not None:
+        remedy = "leave it out, and the published rule gives it"
+        checks.number(f"the {what} attention_factor", value, least=0.0, above=True, remedy=remedy)

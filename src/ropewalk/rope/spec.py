@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
-from ropewalk.rope.scaling import UNSCALED, Scaling
+from ropewalk.errors import ScheduleError
+from ropewalk.rope import checks
+from ropewalk.rope.scaling import UNSCALED, LongRope, PairDivisors, Proportional, Scaling
 
 Layout = Literal["half", "interleaved"]
 """How channels pair up: (i, i + rotary_dim / 2), or (2i, 2i + 1)."""
@@ -26,6 +28,10 @@ class Rotary:
     `sections` splits the pairs over position axes (mRoPE), empty for a single axis.
     The `*_source` texts say which field, or which fallback, gave a value; they do not take part
     in comparisons.
+
+    Raises ScheduleError with field, value and remedy: a rotary_dim that is odd or above head_dim,
+    a base of 1 or less, sections that do not sum to the pairs, divisors that are not one a pair,
+    a proportional scaling on part of a head.
     """
 
     head_dim: int
@@ -37,6 +43,29 @@ class Rotary:
     base_source: str = field(default="given", compare=False)
     rotary_dim_source: str = field(default="given", compare=False)
     scaling_source: str = field(default="given", compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what no angle can follow from."""
+        checks.channels(self.head_dim, self.rotary_dim)
+        checks.number("rope_theta", self.base, least=1.0, above=True,
+                      remedy="the base of Llama 2 is 10000")  # fmt: skip
+        if self.layout not in get_args(Layout):
+            raise ScheduleError(f"layout is {self.layout!r}; it must be 'half' or 'interleaved'")
+        checks.sections(self.sections, self.pairs)
+        match self.scaling:
+            case LongRope(short_factor=short, long_factor=long):
+                checks.one_a_pair("longrope short_factor", short, self.pairs)
+                checks.one_a_pair("longrope long_factor", long, self.pairs)
+            case PairDivisors(divisors=divisors):
+                checks.one_a_pair("rope_freqs", divisors, self.pairs)
+            case Proportional() if self.rotary_dim != self.head_dim:
+                raise ScheduleError(
+                    f"rotary_dim is {self.rotary_dim} with head_dim {self.head_dim} under "
+                    "proportional scaling, which is defined on whole heads: set rotary_dim to "
+                    "head_dim, and the share says how many pairs turn"
+                )
+            case _:
+                pass
 
     @property
     def pairs(self) -> int:

@@ -12,7 +12,7 @@ from ropewalk.rope.frequencies import attention_factor, schedule
 from ropewalk.rope.scaling import (
     Linear,
     LongRope,
-    NtkAware,
+    Ntk,
     PairDivisors,
     UnknownScaling,
     Unscaled,
@@ -172,7 +172,7 @@ def test_divisors_must_be_one_a_pair_and_positive(gguf_spec: Spec) -> None:
         ({"rope__scaling__factor": 0.0}, Unscaled(), "no scaling factor"),
         ({"rope__scaling__type": "none", "rope__scaling__factor": 4.0}, Unscaled(), "'none'"),
         ({"rope__scaling__type": "linear", "rope__scaling__factor": 8.0}, Linear(8.0), "factor"),
-        ({"rope__scaling__alpha": 1000.0}, NtkAware(1000.0), "rope.scaling.alpha"),
+        ({"rope__scaling__alpha": 1000.0}, Ntk(1000.0), "rope.scaling.alpha"),
     ],
 )
 def test_keys_alone_are_read_by_llama_cpps_rules(

@@ -50,6 +50,9 @@ LAYERED = {
 }
 
 # (model type, module of the rotary class, class, keys beside the shape)
+PROPORTIONAL = {"rope_type": "proportional", "partial_rotary_factor": 0.3, "rope_theta": 1e6}
+LOCAL = {"rope_type": "default", "rope_theta": 2e4}
+
 CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("llama", "LlamaRotaryEmbedding", {}),
     ("llama", "LlamaRotaryEmbedding", {"rope_scaling": {"type": "linear", "factor": 4.0}}),
@@ -68,6 +71,13 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("llama", "LlamaRotaryEmbedding", {"rope_scaling": {**YARN, "factor": None}}),
     ("llama", "LlamaRotaryEmbedding", {"rope_scaling": LONG}),
     ("llama", "LlamaRotaryEmbedding", {"rope_parameters": {**LONG, "factor": 3.0}}),
+    ("llama", "LlamaRotaryEmbedding", {"rope_parameters": {**PROPORTIONAL, "factor": 2.0}}),
+    ("llama", "LlamaRotaryEmbedding", {"rope_parameters": PROPORTIONAL, "head_dim": 20}),
+    (
+        "llama",
+        "LlamaRotaryEmbedding",
+        {"rope_parameters": {"rope_type": "proportional", "rope_theta": 1e6}},
+    ),
     ("mistral", "MistralRotaryEmbedding", {}),
     ("mixtral", "MixtralRotaryEmbedding", {}),
     ("qwen2", "Qwen2RotaryEmbedding", {"rope_scaling": YARN, "rope_theta": 1e6}),
@@ -140,6 +150,13 @@ LAYERED_CASES: list[tuple[str, str, dict[str, Any]]] = [
         {"rope_theta": 3e6, "rope_local_base_freq": 5000.0, "rope_scaling": None},
     ),
     ("gemma3_text", "Gemma3RotaryEmbedding", {"rope_parameters": LAYERED}),
+    ("gemma4_text", "Gemma4TextRotaryEmbedding", {}),
+    ("gemma4_text", "Gemma4TextRotaryEmbedding", {"global_head_dim": 96, "head_dim": 32}),
+    (
+        "gemma4_text",
+        "Gemma4TextRotaryEmbedding",
+        {"rope_parameters": {"full_attention": PROPORTIONAL, "sliding_attention": LOCAL}},
+    ),
     ("modernbert", "ModernBertRotaryEmbedding", {}),
     (
         "modernbert",
@@ -177,6 +194,7 @@ LAYER_TYPES: list[tuple[str, dict[str, Any]]] = [
     ("gemma3_text", {"num_hidden_layers": 14}),
     ("gemma3_text", {"sliding_window_pattern": 3}),
     ("gemma3n_text", {"num_hidden_layers": 15}),
+    ("gemma4_text", {}),
     ("cohere2", {}),
     ("olmo3", {}),
     ("exaone4", {}),
@@ -229,12 +247,19 @@ def test_the_table_of_defaults_is_that_of_transformers(model_type: str) -> None:
     assert facts.claimed == theirs.max_position_embeddings
     if not facts.fixed_schedule:
         assert facts.base == rope["rope_theta"]
-    if not facts.mla:
+    if rope.get("rope_type") == "proportional":
+        # Its partial_rotary_factor is a share of pairs that turn, and no partial rotation.
+        assert facts.partial == 1.0
+    elif not facts.mla:
         assert facts.partial == rope.get("partial_rotary_factor", 1.0)
     if facts.rope_default:
         told = {k: v for k, v in rope.items() if k in facts.rope_default}
         assert dict(facts.rope_default) == told
-    if facts.head_dim is not None:
+    if facts.full_head_dim is not None:
+        by_kind = theirs.per_layer_config
+        assert facts.head_dim == by_kind["sliding_attention"].head_dim
+        assert facts.full_head_dim == by_kind["full_attention"].head_dim
+    elif facts.head_dim is not None:
         assert facts.head_dim == theirs.head_dim
     if facts.window is not None and not isinstance(facts.pattern, Switched):
         window = getattr(theirs, "local_attention", None) or theirs.sliding_window

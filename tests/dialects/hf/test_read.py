@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.rope.scaling import DynamicNtk, Linear, NtkAware, UnknownScaling, Unscaled, Yarn
+from ropewalk.rope.scaling import DynamicNtk, Linear, Ntk, UnknownScaling, Unscaled, Yarn
 from ropewalk.rope.spec import IncompleteRotary, NoPosition, PositionSpec, Rotary, Window
 
 LLAMA: dict[str, Any] = {
@@ -60,6 +60,7 @@ REMARKS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     ("original-length-missing", "warning", {"rope_scaling": {"type": "yarn", "factor": 4.0}}),
     ("factor-below-one", "warning", {"rope_scaling": {"type": "linear", "factor": 0.5}}),
+    ("proportional-without-share", "warning", {"rope_scaling": {"rope_type": "proportional"}}),
     ("factor-from-lengths", "note", {"rope_scaling": {**YARN, "factor": None}}),
     (
         "trained-lengths-disagree",
@@ -145,7 +146,7 @@ def test_dynamic_anchors_on_the_claim_whatever_the_original_is() -> None:
 def test_hunyuans_alpha_is_a_fixed_larger_base() -> None:
     rope = {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}
     spec = read_config({**LLAMA, "model_type": "hunyuan_v1_dense", "rope_scaling": rope})
-    assert only(spec).scaling == NtkAware(1000.0)
+    assert only(spec).scaling == Ntk(1000.0)
 
 
 def test_an_unknown_type_keeps_its_name_and_parameters() -> None:

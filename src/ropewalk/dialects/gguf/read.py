@@ -23,6 +23,7 @@ from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.keys import Keys
 from ropewalk.dialects.gguf.scaling import LLAMA3_LENGTH, ScalingReader
 from ropewalk.dialects.gguf.windows import WindowReader
+from ropewalk.errors import GgufError, ScheduleError
 from ropewalk.rope.frequencies import attention_factor, yarn_mscale
 from ropewalk.rope.scaling import UNSCALED, LongRope, Scaling, Yarn
 from ropewalk.rope.spec import (
@@ -66,7 +67,13 @@ def spec_of_header(header: GgufHeader) -> PositionSpec:
 
     Raises GgufError when a key that is needed is missing or holds an impossible value.
     """
-    return _Reader(header).spec()
+    try:
+        return _Reader(header).spec()
+    except ScheduleError as error:
+        raise GgufError(
+            f"{header.path}: {error}; it stands in the rope.* keys or tensors of the file: "
+            "download it again, or convert the model anew"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

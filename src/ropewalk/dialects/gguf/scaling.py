@@ -13,13 +13,14 @@ from functools import lru_cache
 from ropewalk.dialects.gguf.archs import ArchFacts
 from ropewalk.dialects.gguf.keys import Keys
 from ropewalk.errors import GgufError
+from ropewalk.rope import checks
 from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq, yarn_mscale
 from ropewalk.rope.scaling import (
     UNSCALED,
     Linear,
     Llama3,
     LongRope,
-    NtkAware,
+    Ntk,
     PairDivisors,
     Scaling,
     UnknownScaling,
@@ -131,7 +132,7 @@ class ScalingReader:
     def _alpha(self, source: str) -> tuple[Scaling, str]:
         """No scaling, or the fixed larger base that Hunyuan's converter leaves to the loader."""
         if self.alpha and self.alpha != 1.0:
-            return NtkAware(self.alpha), "rope.scaling.alpha"
+            return Ntk(self.alpha), "rope.scaling.alpha"
         return UNSCALED, source
 
     def _yarn(self, extrapolation: float) -> tuple[Scaling, str]:
@@ -260,7 +261,7 @@ class ScalingReader:
         self, name: str, values: tuple[float, ...], base: float, rotary_dim: int
     ) -> None:
         """Say so when the divisors are Llama 3's rule for some factor."""
-        factor = float(round(max(values), 4))
+        factor = min(max(float(round(max(values), 4)), 1.0), checks.MOST)
         rule = Llama3(factor, 1.0, 4.0, LLAMA3_LENGTH)
         rotary = Rotary(rotary_dim, rotary_dim, base, scaling=rule)
         plain = plain_inv_freq(base, rotary_dim)

@@ -47,7 +47,9 @@ Pattern = Every | Windowed | Switched | Uniform
 
 @dataclass(frozen=True, slots=True)
 class LocalRope:
-    """Sliding layers have a base of their own (`key`), and the scaling too when `scaled`."""
+    """Sliding layers have a base of their own (`key`, "" where no key states it), and the
+    scaling too when `scaled`.
+    """
 
     key: str
     base: float
@@ -61,6 +63,8 @@ class RotaryFacts:
     `base`: the default base, None where no default is known. `claimed`: the default of
     `max_position_embeddings`, in tokens. `partial`: the default share of a head that turns.
     `head_dim`: the class default, used when the key is absent (null means derived).
+    `full_head_dim`: the default of `global_head_dim` in families whose layers without a window
+    have heads of their own size.
     `window`, `softcap`: defaults of `sliding_window` and `attn_logit_softcapping`.
     `nope_kinds`: kinds of layer that are not rotated. `rope_default`: the rope dictionary that
     the class has when the file has none. `base_keys` and `partial_keys`: spellings, in order.
@@ -71,6 +75,7 @@ class RotaryFacts:
     partial: float = 1.0
     layout: Layout = "half"
     head_dim: int | None = None
+    full_head_dim: int | None = None
     pattern: Pattern = Uniform()
     window: int | None = None
     softcap: float | None = None
@@ -191,6 +196,22 @@ FACTS: dict[str, Facts] = {
     "vaultgemma": _GEMMA2,
     "gemma3_text": _GEMMA3,
     "gemma3n_text": replace(_GEMMA3, claimed=32_768, pattern=Every(5), window=512),
+    "gemma4_text": RotaryFacts(
+        base=1e6,
+        claimed=131_072,
+        head_dim=256,
+        full_head_dim=512,
+        pattern=Every(6),
+        window=512,
+        local=LocalRope("", 10_000.0, scaled=False),
+        base_keys=(),
+        partial_keys=(),
+        rope_default={
+            "rope_type": "proportional",
+            "partial_rotary_factor": 0.25,
+            "rope_theta": 1e6,
+        },
+    ),
     "phi": RotaryFacts(claimed=2048, partial=0.5),
     "phi3": RotaryFacts(claimed=4096, pattern=Windowed()),
     "phi4_multimodal": RotaryFacts(claimed=131_072, pattern=Windowed()),
@@ -349,6 +370,7 @@ REMOTE: dict[str, RotaryFacts] = {
 TEXT_OF: dict[str, str] = {
     "gemma3": "gemma3_text",
     "gemma3n": "gemma3n_text",
+    "gemma4": "gemma4_text",
     "llama4": "llama4_text",
     "mistral3": "mistral",
     "qwen2_vl": "qwen2_vl_text",

@@ -56,7 +56,7 @@ def select_rope(config: Section, facts: RotaryFacts, model_type: str, notes: Not
     if old is not None and new is not None and new.values:
         _remark_on_both(old, new, notes)
     if facts.local is not None:
-        return _local_families(config, facts.local, old, new, nested, notes)
+        return _local_families(config, facts, facts.local, old, new, nested, notes)
     if old is not None:
         spelling = "version 4 spelling" + (" and version 5 spelling" if new else "")
         nested_old = _nested(old)
@@ -101,6 +101,7 @@ def _full_of(nested: Mapping[str, Section | None], flat: Section) -> Section:
 
 def _local_families(
     config: Section,
+    facts: RotaryFacts,
     local: LocalRope,
     old: Section | None,
     new: Section | None,
@@ -123,6 +124,8 @@ def _local_families(
 
     def laid(kind: str, overlay: Section | None) -> Section:
         base = nested.get(kind)
+        if base is None and kind == "full_attention" and facts.rope_default:
+            base = Section(facts.rope_default, config.where, "transformers' default rope")
         if base is None:
             return overlay or Section({}, config.where, f"{path}.{kind}" if nested else path)
         if overlay is None:
@@ -162,15 +165,27 @@ class Dims:
     source: str
 
 
-def read_dims(config: Section, rope: Section, facts: RotaryFacts, notes: Notes) -> Dims:
-    """Head and rotary dimension, in channels; raises ConfigError when they cannot be."""
+def read_dims(
+    config: Section,
+    rope: Section,
+    facts: RotaryFacts,
+    notes: Notes,
+    *,
+    local: bool,
+    whole_heads: bool,
+) -> Dims:
+    """Head and rotary dimension, in channels; raises ConfigError when they cannot be.
+
+    `local`: for layers with a window, where a family has other heads there. `whole_heads`: the
+    scaling is defined on whole heads, so that no share of the channels is taken here.
+    """
     mla = config.count("qk_rope_head_dim")
     if mla is not None:
         whole = mla + (config.count("qk_nope_head_dim") or 0)
         return _checked(Dims(whole, mla, config.name("qk_rope_head_dim")), config)
     if facts.mla:
         return Dims(None, None, "qk_rope_head_dim is missing")
-    head, head_source = _head_dim(config, facts, notes)
+    head, head_source = _head_dim(config, facts, notes, local=local)
     fixed = config.count("rotary_dim")
     if fixed is not None and (facts.fixed_schedule or facts.base is None):
         return _checked(Dims(head, fixed, config.name("rotary_dim")), config)
@@ -178,15 +193,21 @@ def read_dims(config: Section, rope: Section, facts: RotaryFacts, notes: Notes) 
         notes.note("unread-rotary-dim", f"{config.name('rotary_dim')} is not read by this family")
     if facts.fixed_schedule and "rotary_dim" not in config.values:
         return _checked(Dims(head, 64, "transformers' default rotary_dim: 64"), config)
-    share, share_source = _share(config, rope, facts)
+    share, share_source = (1.0, "") if whole_heads else _share(config, rope, facts)
     if head is None:
         return Dims(None, None, head_source)
     source = head_source if share == 1.0 else f"{share_source} of {head} ({head_source})"
     return _checked(Dims(head, int(head * share), source), config)
 
 
-def _head_dim(config: Section, facts: RotaryFacts, notes: Notes) -> tuple[int | None, str]:
+def _head_dim(
+    config: Section, facts: RotaryFacts, notes: Notes, *, local: bool
+) -> tuple[int | None, str]:
     """Channels of a head and where the number is from."""
+    if facts.full_head_dim is not None and not local:
+        if (stated := config.count("global_head_dim")) is not None:
+            return stated, config.name("global_head_dim")
+        return facts.full_head_dim, f"transformers' default global_head_dim: {facts.full_head_dim}"
     stated = config.count("head_dim")
     if stated is not None:
         return stated, config.name("head_dim")

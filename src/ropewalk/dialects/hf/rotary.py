@@ -6,6 +6,7 @@ from ropewalk.dialects.hf.facts import RotaryFacts
 from ropewalk.dialects.hf.rope import BASE_KEYS, read_dims
 from ropewalk.dialects.hf.scaling import Surroundings, read_scaling, type_of
 from ropewalk.dialects.hf.values import Notes, Section
+from ropewalk.errors import ConfigError, ScheduleError
 from ropewalk.rope.scaling import UNSCALED, Scaling
 from ropewalk.rope.spec import IncompleteRotary, Layout, Length, Rotary
 
@@ -26,7 +27,28 @@ def read_rotary(
     `nested`: the dictionary belongs to one kind of layer. `local`: that kind has the family's
     second base. Raises ConfigError for values that no schedule can have.
     """
-    dims = read_dims(config, rope, facts, notes)
+    try:
+        return _rotary(config, rope, facts, model_type, claimed,
+                       nested=nested, local=local, notes=notes)  # fmt: skip
+    except ScheduleError as error:
+        place = f"{config.where}: {rope.path}" if rope.values else config.where
+        raise ConfigError(f"{place}: {error}") from error
+
+
+def _rotary(
+    config: Section,
+    rope: Section,
+    facts: RotaryFacts,
+    model_type: str,
+    claimed: Length,
+    *,
+    nested: bool,
+    local: bool,
+    notes: Notes,
+) -> Rotary | IncompleteRotary:
+    """As `read_rotary`, with a ScheduleError for what only the values' own types refuse."""
+    whole_heads = type_of(rope, notes) == "proportional"
+    dims = read_dims(config, rope, facts, notes, local=local, whole_heads=whole_heads)
     pairs = dims.rotary // 2 if dims.rotary is not None else None
     around = Surroundings(config, claimed, pairs, model_type, nested, notes)
     scaling = _scaling(rope, facts, around)
@@ -173,9 +195,11 @@ def _sections(rope: Section, pairs: int | None, notes: Notes) -> tuple[int, ...]
         notes.warn(
             "mrope-sections-do-not-fit",
             f"{rope.name('mrope_section')} {list(sections)} sums to {sum(sections)}, and there "
-            f"are {pairs} rotary pairs: the split is cut off without a word",
+            f"are {pairs} rotary pairs: engines cut the split off without a word, and here all "
+            "pairs are described as on one axis",
             "make the sections sum to half the rotary dimension",
         )
+        return ()
     if sections and rope.flag("mrope_interleaved"):
         notes.note(
             "mrope-interleaved",

@@ -3,7 +3,7 @@
 Rules of transformers 5.24: `rope_type` beats its old name `type`; `su` is longrope; `mrope` is
 no scaling but a split of the pairs; dynamic anchors on the claimed length; yarn and longrope
 take the ratio of lengths where the factor is missing; a top-level original length beats the one
-inside a flat dictionary.
+inside a flat dictionary; proportional takes partial_rotary_factor for the share of its pairs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ropewalk.rope.scaling import (
     Linear,
     Llama3,
     LongRope,
-    NtkAware,
+    Ntk,
+    Proportional,
     Scaling,
     UnknownScaling,
     Yarn,
@@ -61,6 +62,7 @@ _READ: dict[str, frozenset[str]] = {
     ),
     "llama3": frozenset({"factor", ORIGINAL, "low_freq_factor", "high_freq_factor"}),
     "longrope": frozenset({"factor", ORIGINAL, "attention_factor", "short_factor", "long_factor"}),
+    "proportional": frozenset({"factor"}),
 }
 _BETA_MODELS = frozenset({"mistral4", "ministral3"})
 
@@ -126,7 +128,7 @@ def _dynamic(rope: Section, around: Surroundings) -> Scaling:
             f"{rope.path} is called dynamic and has alpha {alpha:g}: in this family a fixed "
             "larger base, whatever the length",
         )
-        return NtkAware(alpha)
+        return Ntk(alpha)
     factor = _factor(rope, around)
     anchor = around.claimed.tokens
     if anchor is None:
@@ -165,7 +167,7 @@ def _yarn(rope: Section, around: Surroundings) -> Scaling:
 
 def _llama3(rope: Section, around: Surroundings) -> Scaling:
     low, high = _needed(rope, "low_freq_factor"), _needed(rope, "high_freq_factor")
-    if high <= low:
+    if high == low:
         around.notes.warn(
             "llama3-hard-cut",
             f"{rope.name('high_freq_factor')} {high:g} is not above low_freq_factor {low:g}: "
@@ -201,6 +203,18 @@ def _divisors(rope: Section, key: str, around: Surroundings) -> tuple[float, ...
     return values
 
 
+def _proportional(rope: Section, around: Surroundings) -> Scaling:
+    share = rope.number("partial_rotary_factor") or around.config.number("partial_rotary_factor")
+    if share is None:
+        around.notes.warn(
+            "proportional-without-share",
+            f"{rope.name('partial_rotary_factor')} is missing, so every pair turns and "
+            "proportional is no more than linear scaling",
+            "add partial_rotary_factor: Gemma 4 has 0.25",
+        )
+    return Proportional(share or 1.0, _factor(rope, around) if rope.has("factor") else 1.0)
+
+
 _READERS: dict[str, Callable[[Section, Surroundings], Scaling]] = {
     "default": _default,
     "linear": _linear,
@@ -208,6 +222,7 @@ _READERS: dict[str, Callable[[Section, Surroundings], Scaling]] = {
     "yarn": _yarn,
     "llama3": _llama3,
     "longrope": _longrope,
+    "proportional": _proportional,
 }
 
 

@@ -56,7 +56,7 @@ def _factor(
         )
     if head_dim is None:
         return PLAIN_SOFTMAX.factor, PLAIN_SOFTMAX.rule
-    if model_type.startswith("gemma3n"):
+    if model_type.startswith(("gemma3n", "gemma4")):
         return math.sqrt(head_dim), "1: queries and keys are normalised, nothing is divided"
     scalar = config.number("query_pre_attn_scalar")
     if scalar is None and model_type in _SCALED_BY_SCALAR:
