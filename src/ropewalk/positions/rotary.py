@@ -1,0 +1,212 @@
+"""Rotary position encoding: queries and keys turned by their positions (2104.09864)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ropewalk.errors import PositionError, ScheduleError
+from ropewalk.positions.axes import Axes, OneAxis, choose, count_axes, laid_out
+from ropewalk.positions.base import Description
+from ropewalk.positions.checks import check_axes, check_fit, check_positions
+from ropewalk.positions.exact import ExactEncoding, constant, to_exact, to_exact_by_pair, wide
+from ropewalk.positions.turning import Tables, turn, turn_some
+from ropewalk.rope import spec
+from ropewalk.rope.scaling import DynamicNtk, LongRope, name_of
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedHeads:
+    """The query and the key heads that turn, by index; the others pass unchanged.
+
+    Qwen2.5-Omni's token-to-wave model turns head 0 alone: `TurnedHeads((0,), (0,))`.
+    """
+
+    query: tuple[int, ...]
+    key: tuple[int, ...]
+
+
+class Rotary(ExactEncoding):
+    """Turns pairs of channels of q and k by position x inverse frequency; values stay as they are.
+
+    `rotary` is the whole encoding as a value: dimensions, base, layout, scaling. `axes` says how
+    pairs are dealt out where positions have several axes; `turned` restricts it to some heads.
+
+    `length`, the tokens of the sequence at hand, matters to schedules that depend on it (dynamic,
+    longrope) and has to be given for those, here or at each call: it is never guessed from the
+    positions, and nothing is remembered from one call to the next. Keys cached under one length
+    do not fit queries turned at another; see `ropewalk.positions.rerotate`.
+
+    A token's position may be given without an axis dimension to a model with sections: text has
+    the same position on every axis.
+
+    Raises ScheduleError at construction when no schedule follows from these values.
+    """
+
+    def __init__(
+        self,
+        rotary: spec.Rotary,
+        *,
+        axes: Axes | None = None,
+        turned: TurnedHeads | None = None,
+        length: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.rotary, self.turned, self.length = rotary, turned, length
+        self.axes = choose(rotary, axes)
+        self.axis_count = count_axes(self.axes, rotary)
+        self.needs_length = isinstance(rotary.scaling, DynamicNtk | LongRope)
+        # The amplitude and the axes of the pairs are the same at every length.
+        laid = laid_out(rotary, self.axes, length)
+        self.attention_factor = laid.attention_factor
+        self.constants["axis"] = constant(laid.axis)
+        if not self.needs_length or length is not None:
+            self.constants["inv_freq"] = constant(laid.inv_freq)
+
+    def at_length(self, length: int) -> Rotary:
+        """The same encoding for sequences of `length` tokens."""
+        return Rotary(self.rotary, axes=self.axes, turned=self.turned, length=length)
+
+    def angles(
+        self, position_ids: Tensor, length: int | None = None, what: str = "position_ids"
+    ) -> Tensor:
+        """Radians (batch, sequence, pairs) or (sequence, pairs), fp64, without amplitude.
+
+        `length` replaces the one given at construction. Raises PositionError for ids that are no
+        positions, ScheduleError when the schedule needs a length and has none.
+        """
+        check_positions(position_ids, what=what)
+        inv_freq = self._inv_freq(length)
+        if self.axis_count is None:
+            check_axes(position_ids, None, what)
+            return to_exact(position_ids, inv_freq)
+        if position_ids.dim() < 3:
+            self._check_text(position_ids, what)
+            return to_exact(position_ids, inv_freq)
+        check_axes(position_ids, self.axis_count, what)
+        axis = self.constants["axis"].to(position_ids.device)
+        of_pairs = position_ids.index_select(0, axis).movedim(0, -1)
+        return to_exact_by_pair(of_pairs, inv_freq)
+
+    def tables(
+        self,
+        position_ids: Tensor,
+        length: int | None = None,
+        dtype: torch.dtype = torch.float32,
+        what: str = "position_ids",
+    ) -> Tables:
+        """Cosines and sines times the attention factor, fp64 rounded once to `dtype`.
+
+        Shapes, `length` and errors as for `angles`.
+        """
+        angles = self.angles(position_ids, length, what)
+        cos, sin = (
+            (wave * self.attention_factor).to(dtype).to(position_ids.device)
+            for wave in (angles.cos(), angles.sin())
+        )
+        return Tables(cos, sin)
+
+    def rotate(
+        self,
+        q: Tensor,
+        k: Tensor,
+        position_ids: Tensor,
+        k_position_ids: Tensor | None = None,
+        *,
+        length: int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """q and k turned, in fp32 at least, back in their dtypes; see the base class for shapes.
+
+        Keys have heads of their own count. `k_position_ids` are the keys' positions where they
+        are not the queries', as with a cache of un-rotated keys.
+
+        Raises PositionError for ids or shapes that do not fit, ScheduleError as `angles`.
+        """
+        self.check_ids(position_ids, q, "position_ids", "q")
+        own = k_position_ids is not None
+        k_ids = position_ids if k_position_ids is None else k_position_ids
+        self.check_ids(k_ids, k, "k_position_ids" if own else "position_ids")
+        dtype = torch.promote_types(wide(q.dtype), wide(k.dtype))
+        q_tables = self.tables(position_ids, length, dtype)
+        k_tables = self.tables(k_ids, length, dtype, "k_position_ids") if own else q_tables
+        return self.rotate_by(q, k, q_tables, k_tables)
+
+    def rotate_by(
+        self, q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables
+    ) -> tuple[Tensor, Tensor]:
+        """As `rotate`, by tables made before: once a forward pass, whatever the layers."""
+        layout, turned = self.rotary.layout, self.turned
+        if turned is None:
+            return turn(q, q_tables, layout), turn(k, k_tables, layout)
+        for name, heads, x in (("query", turned.query, q), ("key", turned.key, k)):
+            if not all(0 <= head < x.shape[1] for head in heads):
+                raise PositionError(
+                    f"{name} heads {list(heads)} are to be turned, and there are {x.shape[1]}, "
+                    "counted from 0"
+                )
+        return (
+            turn_some(q, q_tables, layout, turned.query),
+            turn_some(k, k_tables, layout, turned.key),
+        )
+
+    def check_ids(self, ids: Tensor, x: Tensor, what: str, name: str = "k") -> None:
+        """Refuse `x` (called `name`) that is no (batch, heads, length, head_dim), or ids (called
+        `what`) that are not its tokens' positions. Raises PositionError.
+        """
+        if x.dim() != 4 or x.shape[-1] != self.rotary.head_dim:
+            raise PositionError(
+                f"{name} has shape {tuple(x.shape)}; this encoding turns (batch, heads, length, "
+                f"{self.rotary.head_dim})"
+            )
+        check_fit(ids, x.shape[0], x.shape[2], self.axis_count, what)
+
+    def describe(self) -> Description:
+        """This encoding's row of the comparison table."""
+        return Description(
+            name="RoPE",
+            parameters="0",
+            applied_to="q and k, every layer",
+            encodes="relative directly",
+            beyond_trained_length="accepted, degrades quickly, extendable by rescaling plus brief "
+            "long-context training",
+            typical_users="Llama, Mistral, Qwen",
+        )
+
+    def extra_repr(self) -> str:
+        """What stands between the brackets when the module is printed."""
+        r = self.rotary
+        axes = "" if isinstance(self.axes, OneAxis) else f", axes={self.axes}"
+        length = "" if self.length is None else f", length={self.length}"
+        return (
+            f"{r.rotary_dim} of {r.head_dim}, base={r.base:g}, {r.layout}, "
+            f"{name_of(r.scaling)}{axes}{length}"
+        )
+
+    def _inv_freq(self, length: int | None) -> Tensor:
+        """Radians a token of each pair, fp64, at the length that counts."""
+        if not self.needs_length or length is None:
+            if "inv_freq" not in self.constants:
+                raise ScheduleError(
+                    f"a {name_of(self.rotary.scaling)} schedule depends on the length of the "
+                    "sequence, and none was given; pass length= here, or at construction"
+                )
+            return self.constants["inv_freq"]
+        if torch.compiler.is_compiling():
+            length = range(length).stop  # a symbolic length becomes the number it stands for
+        built: Tensor = self._inv_freq_at(length)
+        return built
+
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def _inv_freq_at(self, length: int) -> Tensor:
+        """Built anew from all it depends on; compiled code holds it as a constant by length."""
+        return constant(laid_out(self.rotary, self.axes, length).inv_freq)
+
+    def _check_text(self, position_ids: Tensor, what: str) -> None:
+        """Refuse ids without an axis dimension where no text has them."""
+        if not self.rotary.sections:
+            raise PositionError(
+                f"{what} has shape {tuple(position_ids.shape)}; {self.axes} takes "
+                f"({self.axis_count}, batch, sequence): one position on each axis"
+            )

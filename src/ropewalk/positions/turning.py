@@ -1,0 +1,67 @@
+"""The rotation itself: channel pairs turned by given cosines and sines.
+
+Elementwise products and sums only, in fp32 at least, so autocast has nothing to lower; the
+result is rounded once to the dtype that came in. Nothing is changed in place.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ropewalk.rope.spec import Layout
+
+
+class Tables(NamedTuple):
+    """Cosines and sines, each (batch, sequence, pairs) or (sequence, pairs), amplitude included.
+
+    Worth keeping for one forward pass: they are the same in every layer of one encoding.
+    """
+
+    cos: Tensor
+    sin: Tensor
+
+
+def turn(x: Tensor, tables: Tables, layout: Layout) -> Tensor:
+    """The first 2 * pairs channels of `x` (batch, heads, sequence, head_dim) turned.
+
+    A pair (a, b) becomes (a cos - b sin, b cos + a sin). "half" pairs channel i with i + pairs,
+    "interleaved" 2i with 2i + 1. Channels beyond pass unchanged. Same shape and dtype as `x`.
+    """
+    cos, sin = (table.unsqueeze(-3) for table in tables)
+    turned_dim = 2 * cos.shape[-1]
+    turning = x[..., :turned_dim].to(torch.promote_types(x.dtype, cos.dtype))
+    if layout == "half":
+        first, second = turning.chunk(2, dim=-1)
+        turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    else:
+        first, second = turning.unflatten(-1, (-1, 2)).unbind(-1)
+        both = (first * cos - second * sin, second * cos + first * sin)
+        turned = torch.stack(both, dim=-1).flatten(-2)
+    turned = turned.to(x.dtype)
+    if turned_dim == x.shape[-1]:
+        return turned
+    return torch.cat((turned, x[..., turned_dim:]), dim=-1)
+
+
+def turn_some(x: Tensor, tables: Tables, layout: Layout, heads: tuple[int, ...]) -> Tensor:
+    """As `turn`, for the given heads alone; the others pass unchanged."""
+    chosen = torch.tensor([head in heads for head in range(x.shape[1])], device=x.device)
+    return torch.where(chosen[:, None, None], turn(x, tables, layout), x)
+
+
+def to_interleaved(weight: Tensor, heads: int) -> Tensor:
+    """Query or key rows (heads * head_dim, ...) of a "half" model, reordered for "interleaved".
+
+    Scores do not change when both projections are reordered; keys with their own head count.
+    """
+    rows: Tensor = weight.unflatten(0, (heads, 2, -1))
+    return rows.transpose(1, 2).flatten(0, 2)
+
+
+def to_half(weight: Tensor, heads: int) -> Tensor:
+    """Query or key rows (heads * head_dim, ...) of an "interleaved" model, reordered for "half"."""
+    rows: Tensor = weight.unflatten(0, (heads, -1, 2))
+    return rows.transpose(1, 2).flatten(0, 2)
