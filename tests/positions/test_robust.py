@@ -13,6 +13,7 @@ from ropewalk.errors import PositionError
 from ropewalk.positions.axes import Chunked
 from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.by_layer import ByLayerType
+from ropewalk.positions.exact import exact_device
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
 from ropewalk.positions.rotary import Rotary, TurnedHeads
@@ -79,6 +80,11 @@ def test_shapes_are_known_on_the_meta_device(name: str) -> None:
     turned, _ = encoding.rotate(q, q, IDS.to("meta"))
     assert turned.shape == q.shape
     assert turned.is_meta
+
+
+def test_a_device_without_double_precision_has_its_angles_from_the_cpu() -> None:
+    assert exact_device(torch.device("mps")) == torch.device("cpu")
+    assert exact_device(torch.device("cuda:1")) == torch.device("cuda:1")
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -171,6 +171,15 @@ def test_packed_documents_get_what_each_would_get_alone() -> None:
             assert torch.equal(turned[:, :, part], alone)
 
 
+def test_the_shard_of_a_packed_row_is_turned_as_in_the_whole_row() -> None:
+    # Two documents of 4 tokens over 2 ranks, each with the first and last chunk of a document.
+    q, k = vectors(length=8)
+    ids, rank_0 = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3]), torch.tensor([0, 3, 4, 7])
+    whole, _ = Rotary(PLAIN).rotate(q, k, ids)
+    shard, _ = Rotary(PLAIN).rotate(q[:, :, rank_0], k[:, :, rank_0], ids[rank_0])
+    assert torch.equal(shard, whole[:, :, rank_0])
+
+
 def test_left_padded_rows_get_what_they_would_get_alone() -> None:
     q, k = vectors()
     mask = torch.tensor([[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]])
