@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ropewalk.errors import PositionError, ScheduleError
-from ropewalk.positions.rerotate import rerotate
+from ropewalk.positions.cached_keys import rerotate
 from ropewalk.positions.rotary import Rotary, TurnedHeads
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import DynamicNtk, LongRope, Yarn
