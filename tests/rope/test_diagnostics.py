@@ -14,11 +14,14 @@ from ropewalk.rope.diagnostics import (
     critical_base,
     critical_dimension,
     extrapolation_limit,
+    local_resolution,
+    minimum_base,
+    neighbour_distance,
     pair_rows,
     similarity_horizon,
     trained_inv_freq,
 )
-from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq
+from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq, schedule
 from ropewalk.rope.scaling import (
     DynamicNtk,
     Linear,
@@ -26,6 +29,7 @@ from ropewalk.rope.scaling import (
     LongRope,
     Ntk,
     PairDivisors,
+    Proportional,
     Scaling,
     Unscaled,
     Yarn,
@@ -233,3 +237,45 @@ def test_impossible_lengths_are_located_errors() -> None:
         critical_base(1e4, 6, 4096)
     with pytest.raises(LengthError, match="limit is 0"):
         similarity_horizon((1.0,), 0)
+
+
+@given(st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=8), st.integers(0, 1000))
+def test_the_distance_of_neighbours_is_that_of_the_vectors_themselves(
+    inv_freq: list[float], position: int
+) -> None:
+    def encoding(p: int) -> list[float]:
+        return [turned(p * f) for f in inv_freq for turned in (math.cos, math.sin)]
+
+    pairs = zip(encoding(position), encoding(position + 1), strict=True)
+    assert neighbour_distance(inv_freq) == pytest.approx(
+        sum((a - b) ** 2 for a, b in pairs), rel=1e-9
+    )
+
+
+def test_local_resolution_is_the_closed_form() -> None:
+    one_pair = schedule(Rotary(2, 2, 1e4, scaling=Linear(4.0)))
+    assert local_resolution(one_pair) == pytest.approx((1 - math.cos(0.25)) / (1 - math.cos(1)))
+    assert local_resolution(schedule(Rotary(64, 64, 1e4))) == 1.0
+
+
+def test_the_smallest_base_is_the_first_of_the_scan_that_holds() -> None:
+    found = minimum_base(32, 200, step=0.05)
+    inv = plain_inv_freq(found, 32)
+    assert all(math.fsum(math.cos(m * f) for f in inv) >= 0.0 for m in range(200))
+    assert similarity_horizon(plain_inv_freq(found / 1.05, 32), 200) is not None
+
+
+def test_a_base_that_cannot_be_is_refused() -> None:
+    with pytest.raises(LengthError, match="no base up to 1e"):
+        minimum_base(2, 100, step=0.5)
+    with pytest.raises(LengthError, match="length is 0"):
+        minimum_base(64, 0)
+    with pytest.raises(LengthError, match="step is 0"):
+        minimum_base(64, 100, step=0.0)
+
+
+def test_pairs_that_stand_still_meet_no_new_angles() -> None:
+    rows = pair_rows(Rotary(64, 64, 1e6, scaling=Proportional(0.25)), 4096, 131072)
+    assert [row.index for row in rows if row.wavelength == math.inf] == list(range(8, 32))
+    assert not any(row.unseen for row in rows[8:])
+    assert similarity_horizon([row.inv_freq for row in rows], 1 << 17) is None

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ropewalk.errors import LengthError
+from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq, schedule
-from ropewalk.rope.scaling import LongRope
+from ropewalk.rope.scaling import LongRope, Proportional
 from ropewalk.rope.spec import Rotary, Window
 
 TURN = 2.0 * math.pi
@@ -73,6 +74,7 @@ def trained_inv_freq(rotary: Rotary, trained: int, claimed: int | None) -> tuple
     """The frequencies training is taken to have used, radians a token.
 
     - longrope: the short factors, at whose length the trained window lies.
+    - proportional: the pairs that turn, without the factor; that share is the architecture.
     - Any other type when the claim is longer than the trained length (linear, ntk, dynamic,
       yarn, llama3, pair divisors): the base alone, since the scaling came after that training.
     - Any type when nothing points to a shorter training: the schedule as shipped, at T.
@@ -80,6 +82,9 @@ def trained_inv_freq(rotary: Rotary, trained: int, claimed: int | None) -> tuple
     if isinstance(rotary.scaling, LongRope):
         return scaled_inv_freq(rotary, min(trained, rotary.scaling.switch_length))
     if claimed is not None and claimed > trained:
+        if isinstance(rotary.scaling, Proportional):
+            unstretched = Proportional(rotary.scaling.share)
+            return scaled_inv_freq(replace(rotary, scaling=unstretched))
         return plain_inv_freq(rotary.base, rotary.rotary_dim)
     return scaled_inv_freq(rotary, trained)
 
@@ -121,17 +126,20 @@ def similarity_horizon(inv_freq: Sequence[float], limit: int, still_pairs: int =
     """The first distance m < `limit` with sum_i cos(m inv_i) < 0, or None (2405.14591).
 
     Up to it a key like the query is expected to score above a random one. `still_pairs` counts
-    channel pairs that do not turn; each adds cos 0 = 1. The search is exact to about 1e-10 of
-    the sum: with m = a K + c the cosine of a sum makes each block one matrix product in fp64.
+    channel pairs beside these that do not turn; each adds cos 0 = 1, as a frequency of 0 does.
+    The search is exact to about 1e-10 of the sum: with m = a K + c the cosine of a sum makes each
+    block one matrix product in fp64.
 
     Raises LengthError when `limit` is below 1.
     """
     _positive(limit, "limit")
-    if still_pairs >= len(inv_freq):
+    turning = [f for f in inv_freq if f != 0.0]
+    still_pairs += len(inv_freq) - len(turning)
+    if still_pairs >= len(turning):
         return None
     import numpy as np
 
-    frequencies = np.asarray(inv_freq, dtype=np.float64)
+    frequencies = np.asarray(turning, dtype=np.float64)
     width = min(1024, limit)
     fine = np.outer(frequencies, np.arange(width, dtype=np.float64))
     fine_cos, fine_sin = np.cos(fine), np.sin(fine)
@@ -145,6 +153,61 @@ def similarity_horizon(inv_freq: Sequence[float], limit: int, still_pairs: int =
             found = first * width + int(below[0])
             return found if found < limit else None
     return None
+
+
+def minimum_base(rotary_dim: int, length: int, *, step: float = 0.002, most: float = 1e12) -> float:
+    """The smallest base whose similarity horizon is not before `length` tokens (2405.14591).
+
+    Scanned upwards from `length` in relative steps of `step`, until sum_i cos(m b^(-2i/d)) is
+    at least 0 for all 0 <= m < length. The horizon is not monotone in the base, so no bisection
+    finds the smallest; a finer step may find a smaller base on a narrow island, and the result
+    is within one step above a base where the condition fails. It begins at the length because
+    the smallest base tends to length / 0.6165 as d grows, so for heads as models have them no
+    smaller one serves.
+
+    A diagnostic, not a verdict: good models have smaller bases than this asks for.
+    Raises LengthError for an impossible length or when no base up to `most` serves.
+    """
+    _positive(length, "length")
+    if not 0.0 < step < 1.0:
+        raise LengthError(f"the step is {step}; it must be above 0 and below 1, such as 0.002")
+    import numpy as np
+
+    base = max(float(length), 2.0)
+    inv_freq = plain_inv_freq(base, rotary_dim)
+    while (negative := similarity_horizon(inv_freq, length)) is not None:
+        failing = True
+        while failing:
+            base *= 1.0 + step
+            if base > most:
+                raise LengthError(
+                    f"no base up to {most:g} keeps {length} tokens for {rotary_dim} channels; "
+                    "turn more channels, or ask for a shorter length"
+                )
+            inv_freq = plain_inv_freq(base, rotary_dim)
+            # Where one base fails, the next ones mostly do: a few sums spare a whole search.
+            near = np.minimum(np.linspace(0.99, 1.02, 64) * negative, length - 1).round()
+            failing = bool((np.cos(np.outer(near, inv_freq)).sum(axis=1) < 0.0).any())
+    return base
+
+
+def neighbour_distance(inv_freq: Sequence[float]) -> float:
+    """The squared distance between the encodings of positions p and p + 1, for any p.
+
+    Position p as the vector of all (cos p f_i, sin p f_i): its squared distance to the next is
+    2 sum_i (1 - cos f_i), computed as 4 sum_i sin^2(f_i / 2), which loses nothing for small f.
+    """
+    return 4.0 * math.fsum(math.sin(f / 2.0) ** 2 for f in inv_freq)
+
+
+def local_resolution(built: Schedule) -> float:
+    """How far apart neighbours still are: their squared distance over that without scaling.
+
+    1 leaves neighbours as easy to tell apart as training had them; linear scaling by s tends to
+    1/s^2, while schedules that spare the fast pairs (yarn, llama3, ntk) stay near 1. Amplitude
+    is not counted: it stretches all distances alike, far ones too.
+    """
+    return neighbour_distance(built.inv_freq) / neighbour_distance(built.unscaled)
 
 
 def alibi_slopes(heads: int, max_bias: float = 8.0) -> tuple[float, ...]:
