@@ -1,4 +1,4 @@
-"""Every formula against the paper's loop in 50 digits, published numbers, and invariants."""
+"""Every formula against the paper's loop in 50 digits, and invariants."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from hypothesis import strategies as st
 from ropewalk.errors import LengthError, ScheduleError
 from ropewalk.rope.frequencies import (
     attention_factor,
-    longrope_amplitude,
-    ntk_base,
     plain_inv_freq,
     scaled_inv_freq,
     schedule,
-    yarn_bounds,
-    yarn_mscale,
     yarn_ramp,
 )
 from ropewalk.rope.scaling import (
     UNSCALED,
     DynamicNtk,
+    LargerBase,
     Linear,
     Llama3,
     LongRope,
     Ntk,
+    NtkByParts,
     PairDivisors,
+    Proportional,
     Scaling,
     UnknownScaling,
     Yarn,
@@ -93,6 +92,21 @@ def exact_llama3(base: float, dim: int, factor: float, anchor: int) -> Exact:
     return out
 
 
+def exact_by_parts(base: float, dim: int, factor: float, trained: int) -> Exact:
+    out = []
+    for frequency in exact_plain(base, dim):
+        turns = trained / (2 * mp.pi / frequency)
+        gamma = 0 if turns < 1 else 1 if turns > 32 else (turns - 1) / 31
+        out.append((1 - gamma) * frequency / factor + gamma * frequency)
+    return out
+
+
+def exact_proportional(base: float, head: int, share: float, factor: float) -> Exact:
+    live = int(share * head // 2)
+    turning = [mp.mpf(base) ** (-mp.mpf(2 * i) / head) / factor for i in range(live)]
+    return turning + [mp.mpf(0)] * (head // 2 - live)
+
+
 LOOPS: list[tuple[str, Rotary, int | None, Callable[[], Exact]]] = [
     ("plain", rotary(), None, lambda: exact_plain(1e4, 128)),
     ("plain d2", rotary(dim=2), None, lambda: exact_plain(1e4, 2)),
@@ -106,6 +120,13 @@ LOOPS: list[tuple[str, Rotary, int | None, Callable[[], Exact]]] = [
      lambda: exact_yarn(150000, 64, 32, 4096, False)),
     ("yarn clamped", rotary(Yarn(4.0, 131072), 1e4, 64), None,
      lambda: exact_yarn(1e4, 64, 4, 131072, True)),
+    ("by parts", rotary(NtkByParts(16.0, 4096)), None,
+     lambda: exact_by_parts(1e4, 128, 16, 4096)),
+    ("larger base", rotary(LargerBase(5e5)), None, lambda: exact_plain(5e5, 128)),
+    ("proportional", rotary(Proportional(0.25), 1e6, 512), None,
+     lambda: exact_proportional(1e6, 512, 0.25, 1)),
+    ("proportional odd", rotary(Proportional(0.3, 2.0), 1e6, 20), None,
+     lambda: exact_proportional(1e6, 20, 0.3, 2)),
     ("llama3", rotary(Llama3(8.0, 1.0, 4.0, 8192), 5e5), None,
      lambda: exact_llama3(5e5, 128, 8, 8192)),
     ("llama3.2", rotary(Llama3(32.0, 1.0, 4.0, 8192), 5e5, 64), None,
@@ -134,104 +155,7 @@ def test_longrope_divides_each_pair_by_its_own_factor() -> None:
             assert mine == pytest.approx(float(true / by), rel=1e-13)
 
 
-# Published numbers.
-
-VECTORS: list[tuple[Rotary, int | None, dict[int, float]]] = [
-    (rotary(Yarn(16.0, 4096)), None,
-     {0: 1.0, 16: 0.1, 20: 0.0562341, 30: 0.00852684377, 45: 1.517716e-4, 46: 8.3345e-5,
-      63: 7.217387e-6}),
-    (rotary(Llama3(8.0, 1.0, 4.0, 8192), 5e5), None,
-     {29: 0.0021665708, 30: 0.0013718936, 31: 0.00085675141, 32: 0.00052484616,
-      33: 0.00031269375, 34: 0.00017850781, 63: 3.068926e-07}),
-    (rotary(Llama3(32.0, 1.0, 4.0, 8192), 5e5, 64), None,
-     {15: 0.00129054793, 16: 0.00042955680, 17: 9.7082878e-05, 31: 9.418307e-08}),
-    (rotary(Ntk(8.0)), None, {0: 1.0, 1: 0.837848, 63: 1.44347748e-05}),
-    (rotary(Yarn(40.0, 4096), dim=64), None, {0: 1.0, 31: 3.3338e-06}),
-    (Rotary(128, 32, 1e4), None, {1: 0.56234}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("encoding", "length", "expected"), VECTORS)
-def test_published_frequencies_come_out(
-    encoding: Rotary, length: int | None, expected: dict[int, float]
-) -> None:
-    ours = scaled_inv_freq(encoding, length)
-    for index, value in expected.items():
-        assert ours[index] == pytest.approx(value, rel=2e-5)  # printed to 5 digits or more
-
-
-@pytest.mark.parametrize(
-    ("dim", "base", "factor", "expected"),
-    [
-        (128, 1e4, 2, 20_221.3), (128, 1e4, 4, 40_889.9424), (128, 1e4, 8, 82_684.6226),
-        (128, 1e4, 16, 167_198.7), (128, 1e4, 32, 338_096.9), (128, 5e5, 2, 1_011_063),
-        (128, 5e5, 32, 16_904_847), (128, 1e6, 8, 8_268_462), (64, 1e4, 4, 41_829.4),
-        (64, 1e4, 32, 357_851.8),
-    ],
-)  # fmt: skip
-def test_ntk_bases_are_the_published_ones(
-    dim: int, base: float, factor: float, expected: float
-) -> None:
-    assert ntk_base(base, dim, factor) == pytest.approx(expected, rel=3e-6)
-
-
-@pytest.mark.parametrize(
-    ("factor", "length", "expected"),
-    [(2.0, 8192, 30_527.7367), (2.0, 16384, 72_195.860), (2.0, 32768, 156_588.3),
-     (4.0, 8192, 51_293.8), (4.0, 16384, 135_401.973), (4.0, 32768, 305_922)],
-)  # fmt: skip
-def test_dynamic_bases_are_the_published_ones(factor: float, length: int, expected: float) -> None:
-    ours = scaled_inv_freq(rotary(DynamicNtk(factor, 4096)), length)
-    assert ours[1] ** (-128 / 2) == pytest.approx(expected, rel=3e-6)
-
-
-@pytest.mark.parametrize(
-    ("dim", "base", "trained", "raw", "used"),
-    [
-        (128, 1e4, 4096, (20.94448, 45.02688), (20, 46)),
-        (128, 1e4, 2048, (16.1280, 40.2104), (16, 41)),
-        (64, 1e4, 4096, (10.47224, 22.51344), (10, 23)),
-        (128, 1e6, 32768, (23.59595, 39.65088), (23, 40)),
-        (64, 150000.0, 4096, (8.092779115512402, 17.39802450158856), (8, 18)),
-        (128, 5e5, 8192, (18.0811, 34.9841), (18, 35)),
-        (128, 1e4, 8192, None, (25, 50)),
-    ],
-)
-def test_the_ends_of_yarns_ramp_are_the_published_ones(
-    dim: int, base: float, trained: int, raw: tuple[float, float] | None, used: tuple[int, int]
-) -> None:
-    assert yarn_bounds(Yarn(4.0, trained), base, dim) == used
-    if raw is not None:
-        ours = yarn_bounds(Yarn(4.0, trained, truncate=False), base, dim)
-        assert ours == pytest.approx(raw, rel=3e-6)
-
-
-def test_qwen_2_5_times_4_has_the_published_divisors() -> None:
-    built = schedule(rotary(Yarn(4.0, 32768), 1e6))
-    divisors = [a / b for a, b in zip(built.unscaled, built.inv_freq, strict=True)]
-    published = {23: 1.0, 24: 1.0462, 28: 1.283, 32: 1.6585, 36: 2.3448, 39: 3.4, 40: 4.0}
-    for index, value in published.items():
-        assert divisors[index] == pytest.approx(value, abs=5e-5)
-
-
-@pytest.mark.parametrize(
-    ("factor", "expected"),
-    [(2, 1.0693147181), (4, 1.1386294361), (8, 1.2079441542), (16, 1.2772588722),
-     (32, 1.3465735903), (40, 1.3688879454), (64, 1.4158883083)],
-)  # fmt: skip
-def test_yarns_amplitude_is_the_published_one(factor: float, expected: float) -> None:
-    assert yarn_mscale(factor) == pytest.approx(expected, abs=1e-10)
-    assert attention_factor(Yarn(factor, 4096))[0] == pytest.approx(expected, abs=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("factor", "trained", "expected"),
-    [(32, 4096, 1.1902380714), (2, 4096, 1.0408329997), (16, 8192, 1.1435437498)],
-)
-def test_longropes_amplitude_is_the_published_one(
-    factor: float, trained: int, expected: float
-) -> None:
-    assert longrope_amplitude(factor, trained) == pytest.approx(expected, abs=1e-10)
+# What multiplies cos and sin.
 
 
 @pytest.mark.parametrize(
@@ -294,6 +218,24 @@ def test_yarn_lies_between_interpolation_and_none_and_falls(
     for mine, frequency in zip(ours, plain, strict=True):
         assert frequency / factor * (1 - 1e-12) <= mine <= frequency * (1 + 1e-12)
     assert all(later <= earlier for earlier, later in itertools.pairwise(ours))
+
+
+@given(dims, bases, factors, st.integers(1, 1 << 20))
+def test_by_parts_never_leaves_the_band_between_kept_and_divided(
+    dim: int, base: float, factor: float, trained: int
+) -> None:
+    ours = scaled_inv_freq(rotary(NtkByParts(factor, trained), base, dim))
+    for mine, frequency in zip(ours, plain_inv_freq(base, dim), strict=True):
+        assert frequency / factor * (1 - 1e-12) <= mine <= frequency * (1 + 1e-12)
+
+
+@given(st.integers(2, 40))
+def test_a_share_of_the_pairs_is_no_partial_rotation(quarter: int) -> None:
+    dim = 8 * quarter
+    whole = scaled_inv_freq(rotary(Proportional(0.5), dim=dim))
+    part = scaled_inv_freq(Rotary(dim, dim // 2, 1e4))
+    assert sum(f > 0.0 for f in whole) == len(part)
+    assert whole[1] > part[1]
 
 
 @given(dims, bases, factors, st.integers(1, 4096))
