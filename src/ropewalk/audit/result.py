@@ -29,7 +29,7 @@ class Finding:
 class Origin:
     """How the context length was obtained, as far as the files can tell.
 
-    `code` is one of as-trained, larger-base, position-interpolation, ntk, dynamic,
+    `code` is one of as-trained, larger-base, position-interpolation, ntk, ntk-by-parts, dynamic,
     yarn-inference, yarn-trained, yarn, llama3, longrope, pair-divisors, not-rotary, unknown.
     """
 
