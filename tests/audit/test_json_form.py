@@ -10,11 +10,14 @@ import pytest
 from ropewalk.audit import audit, to_json
 from ropewalk.rope.scaling import (
     DynamicNtk,
+    LargerBase,
     Linear,
     Llama3,
     LongRope,
     Ntk,
+    NtkByParts,
     PairDivisors,
+    Proportional,
     Scaling,
     UnknownScaling,
     Unscaled,
@@ -25,7 +28,8 @@ from ropewalk.rope.spec import Alibi, Length, PositionSpec
 MakeSpec = Callable[..., PositionSpec]
 
 SCALINGS: list[Scaling] = [
-    Unscaled(), Linear(4.0), Ntk(4.0), DynamicNtk(2.0, 4096), Yarn(4.0, 1024),
+    Unscaled(), Linear(4.0), Ntk(4.0), NtkByParts(4.0, 1024), LargerBase(5e5),
+    Proportional(0.25), DynamicNtk(2.0, 4096), Yarn(4.0, 1024),
     Llama3(8.0, 1.0, 4.0, 8192), LongRope((1.0,) * 64, (2.0,) * 64, 2048, 2.0),
     PairDivisors((2.0,) * 64), UnknownScaling("telescope", (("factor", "4"),)),
 ]  # fmt: skip

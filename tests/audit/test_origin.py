@@ -10,11 +10,14 @@ from ropewalk.audit import audit
 from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq
 from ropewalk.rope.scaling import (
     DynamicNtk,
+    LargerBase,
     Linear,
     Llama3,
     LongRope,
     Ntk,
+    NtkByParts,
     PairDivisors,
+    Proportional,
     UnknownScaling,
     Yarn,
 )
@@ -104,6 +107,11 @@ def test_gemma_3_is_interpolated_on_some_of_its_layers(make_spec: MakeSpec) -> N
         (Linear(4.0), "position-interpolation"),
         (Linear(1.0), "as-trained"),
         (Ntk(4.0), "ntk"),
+        (NtkByParts(4.0, 4096), "ntk-by-parts"),
+        (LargerBase(5e5), "larger-base"),
+        (Proportional(0.25), "as-trained"),
+        (Proportional(0.25, 4.0), "position-interpolation"),
+        (PairDivisors((1.0,) * 32 + (1e30,) * 32), "pair-divisors"),
         (DynamicNtk(2.0, 4096), "dynamic"),
         (Llama3(8.0, 1.0, 4.0, 8192), "llama3"),
         (LongRope((1.0,) * 64, (2.0,) * 64, 4096, 2.0), "longrope"),
