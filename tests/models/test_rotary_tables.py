@@ -17,7 +17,7 @@ import torch
 from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ScheduleMismatchError
-from ropewalk.models.rotary_tables import install, schedule_fingerprint
+from ropewalk.models.rotary_tables import as_loaded, install, schedule_fingerprint
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.override import override
 from ropewalk.rope.scaling import PairDivisors
@@ -298,7 +298,10 @@ def test_a_schedule_in_rope_freqs_is_what_the_model_turns_by(build: Build, tmp_p
     spec = read_gguf(tmp_path / "tiny.gguf")
     (pair,) = spec.rotary_groups()
     assert isinstance(pair[1].scaling, PairDivisors)
+    assert "mended after loading" in as_loaded(loaded, spec)
+    assert "is plain rotary" in as_loaded(loaded, spec)
     install(loaded, spec, 200)
+    assert as_loaded(loaded, spec) == "loaded as the model's files say"
     torch.testing.assert_close(table_of(loaded), table_of(native), rtol=1e-6, atol=0)
     torch.testing.assert_close(logits(loaded, 200), expected, rtol=1e-4, atol=1e-4)
 

@@ -79,6 +79,19 @@ def _write(path: str, name: str, table: torch.Tensor, owner: Any, wanted: Schedu
         owner.rope_type = "default"
 
 
+def as_loaded(model: Any, spec: PositionSpec) -> str:
+    """In words, whether the tables that transformers built are those of the model's files.
+
+    To be asked before `install`, with the spec as it was read: it tells the user of a schedule
+    that the loader has dropped.
+    """
+    checks = compare_tables(model, spec)
+    if not checks:
+        return "none that could be compared"
+    wrong = next((check.sentence for check in checks if not check.agrees), None)
+    return f"mended after loading: {wrong}" if wrong else "loaded as the model's files say"
+
+
 def schedule_fingerprint(spec: PositionSpec) -> str:
     """16 hex digits for the schedules of all rotary groups, short and very long together."""
     digest = hashlib.sha256()

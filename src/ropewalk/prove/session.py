@@ -20,7 +20,7 @@ from ropewalk.audit import Audit, audit
 from ropewalk.errors import LengthError, StoreError, UsageError
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
-from ropewalk.models.rotary_tables import install, schedule_fingerprint
+from ropewalk.models.rotary_tables import as_loaded, install, schedule_fingerprint
 from ropewalk.prove.cells import Prompt, Row
 from ropewalk.prove.facts import plan_facts, summary_of
 from ropewalk.prove.haystack import read_sentences
@@ -105,9 +105,8 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
     deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
     _check(settings)
     files = resolve(settings.model)
-    spec = read_spec(files)
-    if settings.rope:
-        spec = override(spec, settings.rope)
+    written = read_spec(files)
+    spec = override(written, settings.rope) if settings.rope else written
     plan = _plan(settings, spec)
     sentences = read_sentences(settings.haystack) if settings.haystack else None
     if settings.out is not None:
@@ -129,6 +128,7 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
         **_facts(settings, files, spec, loaded.identity, tokens, sentences),
         **plan_facts(plan, settings.threshold, spec),
         "device": str(device),
+        "tables": as_loaded(loaded.model, written),
     }
     folder = settings.out or RUNS / _folder_name(files, settings, facts)
     with Store.open(folder, facts) as store:
