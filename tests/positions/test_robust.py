@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from ropewalk.errors import PositionError
 from ropewalk.positions.axes import Chunked
@@ -85,6 +87,43 @@ def test_shapes_are_known_on_the_meta_device(name: str) -> None:
 def test_a_device_without_double_precision_has_its_angles_from_the_cpu() -> None:
     assert exact_device(torch.device("mps")) == torch.device("cpu")
     assert exact_device(torch.device("cuda:1")) == torch.device("cuda:1")
+
+
+class NoDoubles(TorchFunctionMode):
+    """Refuses to move fp64 to the device "meta", as mps does to itself."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, Tensor) and out.is_meta and out.dtype == torch.float64:
+            raise TypeError("this device has no fp64")
+        return out
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_no_double_ever_reaches_a_device_that_has_none(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The meta device stands for mps: positions come from it, and results go back to it.
+    home = torch.device("cpu")
+    monkeypatch.setattr("ropewalk.positions.exact.exact_device", lambda _: home)
+    x, ids = torch.empty(2, 4, 5, 8, device="meta"), IDS.to("meta")
+    move = Tensor.to
+
+    def from_device(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        # Nothing can be copied out of meta, so values stand in for what mps would give.
+        if self.is_meta and args and args[0] == home:
+            return torch.zeros(self.shape, dtype=self.dtype)
+        return move(self, *args, **kwargs)
+
+    monkeypatch.setattr(Tensor, "to", from_device)
+    with NoDoubles():
+        encoding = MAKERS[name]()
+        added = encoding.embed(x[:, 0], ids)
+        for out in (added, *encoding.rotate(x, x, ids)):
+            assert out.is_meta
+            assert out.dtype == torch.float32
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -39,7 +39,7 @@ def rerotate(
     by = now.angles(new_ids, what="now_position_ids") - was.angles(position_ids)
     ratio = now.attention_factor / was.attention_factor
     dtype = wide(k.dtype)
-    tables = Tables(*((w * ratio).to(k.device, dtype) for w in (by.cos(), by.sin())))
+    tables = Tables(*((w * ratio).to(dtype).to(k.device) for w in (by.cos(), by.sin())))
     if now.turned is None:
         return turn(k, tables, now.rotary.layout)
     return turn_some(k, tables, now.rotary.layout, now.turned.key)

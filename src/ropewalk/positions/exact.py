@@ -43,7 +43,8 @@ def to_exact(ids: Tensor, inv_freq: Tensor) -> Tensor:
 def to_exact_by_pair(ids: Tensor, inv_freq: Tensor) -> Tensor:
     """Positions (..., n, pairs) times inverse frequencies (pairs,): fp64 angles, same shape."""
     home = exact_device(ids.device)
-    return ids.to(home, torch.float64) * inv_freq.to(home)
+    # First the move, then the cast: the device may not hold fp64 for a moment either.
+    return ids.to(home).to(torch.float64) * inv_freq.to(home)
 
 
 class ExactEncoding(PositionEncoding):

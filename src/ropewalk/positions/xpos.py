@@ -117,10 +117,12 @@ class XPos(ExactEncoding):
             why=f"{reach} positions from the centre {self.centre} the decay of XPos leaves "
             f"{values}; move the centre, or raise scale_base",
         )
-        exact = torch.promote_types(dtype, torch.float64)
-        cos, sin = self.rotation.tables(ids, length, exact, what)
-        scale = (to_exact(ids.long() - self.centre, self.constants["decay"]) * sign).exp()
-        return Tables((cos * scale).to(dtype), (sin * scale).to(dtype))
+        angles = self.rotation.angles(ids, length, what)
+        decay = to_exact(ids.long() - self.centre, self.constants["decay"]) * sign
+        scale = decay.exp() * self.rotation.attention_factor
+        return Tables(
+            *((wave * scale).to(dtype).to(ids.device) for wave in (angles.cos(), angles.sin()))
+        )
 
 
 def _log_zeta(pair: int, rotary_dim: int) -> float:
