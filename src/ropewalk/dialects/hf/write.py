@@ -1,0 +1,256 @@
+"""A spec's position settings put into a copy of a Hugging Face configuration.
+
+Version 4 spells them `rope_theta` and `rope_scaling`, version 5 `rope_parameters`, flat or by
+kind of layer. The other spelling's keys are removed, since transformers reads both and one of
+them wins. What is written is read again and compared before it is returned.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from ropewalk.dialects.hf.facts import RotaryFacts
+from ropewalk.dialects.hf.family import Family, find_family
+from ropewalk.dialects.hf.layers import SLIDING, read_layers
+from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, ORIGINAL
+from ropewalk.dialects.hf.read import read_config
+from ropewalk.dialects.hf.rope import select_rope
+from ropewalk.dialects.hf.terms import PARAMETERS, Terms, terms_of
+from ropewalk.dialects.hf.values import Notes, Section
+from ropewalk.dialects.same import Dialect, require_same
+from ropewalk.rope.spec import PositionSpec, Rotary
+
+Json = dict[str, object]
+
+_REMEDY = {
+    4: "write version 5 (hf5), or a spec that this model's configuration can say",
+    5: "write a spec that this model's configuration can say",
+}
+
+SHARE = "partial_rotary_factor"
+
+_LONGROPE_ONLY = frozenset({"phi3", "phi4_multimodal"})
+"""transformers' classes of these refuse every scaling but longrope, and call yarn longrope."""
+
+
+def write_config(spec: PositionSpec, config: Mapping[str, object], version: Literal[4, 5]) -> Json:
+    """A copy of `config` that says of position what `spec` says.
+
+    `config` is a parsed `config.json`; keys that are not about position are left as they are. A
+    fixed larger base (NTK) is written as that base, a divisor a pair as longrope with two equal
+    lists, which transformers turns by exactly as it stands.
+
+    Raises ScheduleError, naming field, value and remedy, where this spelling or this model's
+    configuration class cannot hold the spec, ConfigError for a `config` that cannot be read.
+    """
+    dialect = Dialect(f"the Hugging Face version {version} spelling", _REMEDY[version])
+    whole: Json = copy.deepcopy(dict(config))
+    family = find_family(Section(whole, "config.json"), Notes())
+    text = text_part(whole, family)
+    if isinstance(family.facts, RotaryFacts):
+        for _, rotary in spec.rotary_groups():
+            _refuse_by_family(rotary, family, dialect)
+        if not family.facts.fixed_schedule:
+            _Writer(spec, text, family, family.facts, dialect, version).write()
+    _write_claim(spec, text)
+    found = read_config(whole)
+    trained = spec.trained
+    if trained.stated and trained.tokens is not None and found.trained.tokens != trained.tokens:
+        text[ORIGINAL] = trained.tokens
+        found = read_config(whole)
+    require_same(spec, found, dialect)
+    return whole
+
+
+def text_part(whole: Json, family: Family) -> Json:
+    """The dictionary of the language model within `whole`, to be written into."""
+    part = whole
+    for key in filter(None, family.config.path.split(".")):
+        inner = part[key]
+        if not isinstance(inner, dict):  # pragma: no cover - find_family has read it as one
+            raise TypeError(key)
+        part = inner
+    return part
+
+
+def _refuse_by_family(rotary: Rotary, family: Family, dialect: Dialect) -> None:
+    kind = terms_of(rotary, family.model_type, dialect).keys["rope_type"]
+    if family.model_type in _LONGROPE_ONLY and kind not in ("default", "longrope"):
+        raise dialect.refusal(
+            "rope_type",
+            repr(kind),
+            f"transformers' {family.model_type} takes longrope alone",
+            "use --rope base:THETA or none",
+        )
+
+
+def _write_claim(spec: PositionSpec, text: Json) -> None:
+    """The claimed length, under the key that the file has for it."""
+    tokens = spec.claimed.tokens
+    if tokens is None:
+        return
+    key = next((k for k in CLAIMED_KEYS if text.get(k) is not None), None)
+    if key is not None or spec.claimed.stated:
+        text[key or "max_position_embeddings"] = tokens
+
+
+class _Writer:
+    """The rope keys of one configuration, and the spec they shall say."""
+
+    def __init__(
+        self,
+        spec: PositionSpec,
+        text: Json,
+        family: Family,
+        facts: RotaryFacts,
+        dialect: Dialect,
+        version: int,
+    ) -> None:
+        self.spec, self.text, self.facts, self.dialect = spec, text, facts, dialect
+        self.family, self.version = family, version
+        self.keys = select_rope(family.config, facts, family.model_type, Notes())
+
+    def write(self) -> None:
+        """Replace every rope key of the text part."""
+        kinds = dict(self._kinds())
+        if not kinds:
+            return
+        kept = {kind: self._kept(kind) | self._share(kind) for kind in kinds}
+        nested = self.facts.local is not None or bool(self.keys.by_kind)
+        self._remove()
+        by_kind = {k: self._terms(rotary) for k, rotary in kinds.items()}
+        if nested and self.version == 5:
+            self.text["rope_parameters"] = self._nested(by_kind, kept)
+        elif self.version == 5:
+            kind, terms = self._only(by_kind)
+            dictionary = {**kept[kind], **terms.keys}
+            self.text["rope_parameters"] = self._with_base(dictionary, terms.base)
+        else:
+            self._write_v4(by_kind, kept)
+
+    def _kinds(self) -> Iterator[tuple[str, Rotary]]:
+        """Each kind of layer that turns, by transformers' word, and its encoding in the spec."""
+        layers = read_layers(self.family.config, self.facts, self.family.model_type, Notes())
+        by_layers = {group.layers: group.encoding for group in self.spec.groups}
+        for index, (kind, members) in enumerate(layers.groups):
+            encoding = by_layers.get(members)
+            if not members and len(layers.groups) == len(self.spec.groups):
+                encoding = self.spec.groups[index].encoding
+            if kind.attends and isinstance(encoding, Rotary):
+                yield kind.word, encoding
+
+    def _terms(self, rotary: Rotary) -> Terms:
+        terms = terms_of(rotary, self.family.model_type, self.dialect)
+        if terms.anchor is not None and terms.anchor != self.spec.claimed.tokens:
+            raise self.dialect.refusal(
+                "anchor_length",
+                terms.anchor,
+                "transformers anchors dynamic scaling on the claimed length "
+                f"{self.spec.claimed.tokens}",
+            )
+        if terms.original is not None and self.text.get(ORIGINAL) is not None:
+            # Outside a flat dictionary this key wins over the one within.
+            self.text[ORIGINAL] = terms.original
+        if terms.original is not None and self.family.model_type in _LONGROPE_ONLY:
+            # These classes have a default for the outer key, which would win.
+            self.text[ORIGINAL] = terms.original
+        return terms
+
+    def _kept(self, kind: str) -> Json:
+        """What a rope dictionary holds beside a schedule: sections, scales of queries."""
+        served = self.keys.serving(kind) if self.keys.stated else None
+        values = served.values if served is not None else {}
+        return {
+            k: v
+            for k, v in values.items()
+            if k not in PARAMETERS and not isinstance(v, Mapping) and v is not None
+        }
+
+    def _share(self, kind: str) -> Json:
+        """The share of a head that turns, where the configuration states one."""
+        served = self.keys.serving(kind) if self.keys.stated else None
+        if served is not None and served.text("rope_type") == "proportional":
+            # There the key says how many pairs turn, which is part of the schedule.
+            return {}
+        keys = tuple((self.family.config, key) for key in self.facts.partial_keys)
+        for section, key in ((served, SHARE), *keys):
+            if section is not None and (value := section.number(key)) is not None:
+                return {SHARE: value}
+        return {}
+
+    def _remove(self) -> None:
+        """Take out both spellings."""
+        local = (self.facts.local.key,) if self.facts.local else ()
+        bases = ("rope_theta", *self.facts.base_keys, *local)
+        for key in ("rope_scaling", "rope_parameters", *bases, *self.facts.partial_keys):
+            self.text.pop(key, None)
+
+    def _with_base(self, dictionary: Json, base: float) -> Json:
+        """The base, in the dictionary or, for ChatGLM, as a ratio beside it."""
+        if self.facts.base_keys == ("rope_ratio",):
+            self.text["rope_ratio"] = base / 10_000.0
+            return dictionary
+        return {**dictionary, "rope_theta": base}
+
+    def _only(self, by_kind: Mapping[str, Terms]) -> tuple[str, Terms]:
+        """The one schedule of all layers, which a flat dictionary needs."""
+        first, *others = by_kind.items()
+        for kind, terms in others:
+            if terms != first[1]:
+                raise self.dialect.refusal(
+                    "rope_parameters",
+                    f"of {kind} apart from those of {first[0]}",
+                    f"transformers' {self.family.model_type} has one schedule for all layers",
+                )
+        return first
+
+    def _nested(self, by_kind: Mapping[str, Terms], kept: Mapping[str, Json]) -> Json:
+        """A dictionary for each kind of layer; a kind without position keeps its null."""
+        written: Json = {kind: None for kind, rope in self.keys.by_kind.items() if rope is None}
+        for kind, terms in by_kind.items():
+            if terms.keys.get("truncate") is False:
+                raise self.dialect.refusal(
+                    "truncate",
+                    "false",
+                    "transformers 5.24 does not look for it in a dictionary by kind of layer",
+                    "leave truncate at true, or use one schedule for all layers",
+                )
+            base = {"rope_theta": terms.base}
+            written[kind] = {**kept[kind], **terms.keys, **base}
+        return written
+
+    def _write_v4(self, by_kind: Mapping[str, Terms], kept: Mapping[str, Json]) -> None:
+        local = self.facts.local
+        if not self.facts.base_keys:
+            raise self.dialect.refusal(
+                "rope_parameters",
+                f"of {self.family.model_type}",
+                "this family has no keys of that version",
+            )
+        if local is not None and SLIDING in by_kind:
+            sliding = by_kind[SLIDING]
+            full = next((t for k, t in by_kind.items() if k != SLIDING), sliding)
+            overlay = full if local.scaled else Terms(sliding.base, {"rope_type": "default"})
+            if sliding.keys != overlay.keys:
+                raise self.dialect.refusal(
+                    "scaling of sliding layers",
+                    repr(sliding.keys["rope_type"]),
+                    f"rope_scaling serves {'all' if local.scaled else 'the full'} layers of "
+                    f"{self.family.model_type}",
+                )
+            self.text[local.key] = sliding.base
+            kind = next((k for k in by_kind if k != SLIDING), SLIDING)
+            terms = full
+        else:
+            kind, terms = self._only(by_kind)
+        if self.facts.base_keys == ("rope_ratio",):
+            self._with_base({}, terms.base)
+        elif kind != SLIDING or local is None:
+            self.text[self.facts.base_keys[0]] = terms.base
+        dictionary = {**kept[kind], **terms.keys}
+        if SHARE in kept[kind] and SHARE not in terms.keys:
+            self.text[self.facts.partial_keys[0]] = dictionary.pop(SHARE)
+        plain = dictionary == {"rope_type": "default"} and not self.facts.rope_default
+        self.text["rope_scaling"] = None if plain else dictionary
