@@ -1,0 +1,156 @@
+"""What an engine is given, what its rule answers, and the view that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ropewalk.rope.angles import Schedule
+from ropewalk.rope.scaling import Scaling
+from ropewalk.rope.spec import LayerGroup, Rotary
+
+_Kind = TypeVar("_Kind", bound=Scaling)
+
+NEUTRAL = frozenset(
+    {"rope_type", "type", "rope_theta", "partial_rotary_factor", "llama_4_scaling_beta"}
+    | {"mrope_section", "mrope_interleaved"}
+)
+"""Keys of a rope dictionary that are no parameters of a scaling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One group of layers as an engine finds it.
+
+    `rotary` is the encoding by transformers 5.24's rules, or llama.cpp's for a GGUF file. `keys`
+    is the rope dictionary of these layers as the file spells it, `config` the text model's part
+    of `config.json` (both empty for a GGUF file). `served` is the longest prompt that the engine
+    is started for, in tokens. `mla`: latent attention. `nested`: the dictionary belongs to one
+    kind of layer. `bare`: the encoding of a reader that knows no `rope_parameters`.
+    """
+
+    group: LayerGroup
+    rotary: Rotary
+    keys: Mapping[str, object]
+    config: Mapping[str, object]
+    model_type: str
+    claimed: int | None
+    trained: int | None
+    served: int | None
+    mla: bool = False
+    nested: bool = False
+    from_gguf: bool = False
+    bare: Rotary | None = None
+
+    def scaling(self, kind: type[_Kind]) -> _Kind:
+        """The scaling as the type by which an engine's table found its rule."""
+        if not isinstance(self.rotary.scaling, kind):
+            raise TypeError(f"{kind.__name__} was expected, not {self.rotary.scaling}")
+        return self.rotary.scaling
+
+    def number(self, key: str) -> float | None:
+        """A number of the rope dictionary, None where it is absent or is none."""
+        value = self.keys.get(key)
+        good = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if good else None  # type: ignore[arg-type]
+
+    def length(self, key: str) -> int | None:
+        """A whole number at the top of the configuration."""
+        value = self.config.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What an engine makes of it.
+
+    `rotary`: the encoding it computes; None where it stops with an error, or turns by a rule
+    that is not known here, and `rules` then says why. `trained`: the length its formula takes
+    for the training's. `softmax`: what it multiplies the scores by, None for the group's own.
+    `read`: the keys that this rule reads.
+    """
+
+    rotary: Rotary | None
+    trained: int | None = None
+    softmax: float | None = None
+    read: frozenset[str] = frozenset()
+    rules: tuple[str, ...] = ()
+
+
+Rule = Callable[[Given], Effect]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine: its name with the version its rules were read from, and a rule a type.
+
+    `before` may answer for every type, or leave it to the rule (None).
+    """
+
+    name: str
+    rules: Mapping[type[Scaling], Rule]
+    before: Callable[[Given], Effect | None] = field(default=lambda given: None)  # noqa: ARG005
+
+
+@dataclass(frozen=True, slots=True)
+class EngineView:
+    """What one engine computes for one group of layers.
+
+    `prompt` and `claim` are its schedules for a short prompt and at the claimed length, with the
+    softmax factor; `prompt_length` and `claim_length` are those lengths in tokens. `base` is the
+    base of `claim` (after ntk rules), `trained` the length that its formula takes for the
+    training's. `ignored`: keys of the file that it does not read. `rules`: sentences on what it
+    does in its own way. `claim` and `prompt` are None where the engine computes nothing.
+    """
+
+    engine: str
+    group: str
+    base: float | None
+    prompt: Schedule | None
+    claim: Schedule | None
+    prompt_length: int
+    claim_length: int
+    trained: int | None
+    ignored: tuple[str, ...]
+    rules: tuple[str, ...]
+
+    @property
+    def inv_freq(self) -> tuple[float, ...]:
+        """Inverse frequencies at the claimed length, radians a token; empty where none."""
+        return () if self.claim is None else self.claim.inv_freq
+
+    @property
+    def attention_factor(self) -> float | None:
+        """What multiplies cos and sin at the claimed length."""
+        return None if self.claim is None else self.claim.attention_factor
+
+    @property
+    def softmax_factor(self) -> float | None:
+        """What multiplies the usual softmax scale."""
+        return None if self.claim is None else self.claim.softmax_factor
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Where two engines part, for a prompt of `length` tokens.
+
+    `pair` and `position` are the first position, and of its pairs the first, at which their
+    angles differ by more than the tolerance, None where they do not below `length`. `attention`
+    and `softmax` are the second engine's factor over the first's.
+    """
+
+    first: str
+    second: str
+    group: str
+    length: int
+    pair: int | None
+    position: int | None
+    attention: float
+    softmax: float
+
+    @property
+    def agree(self) -> bool:
+        """Whether both compute the same."""
+        near = max(abs(self.attention - 1.0), abs(self.softmax - 1.0)) <= 1e-6
+        return self.position is None and near

@@ -1,0 +1,116 @@
+"""llama.cpp, from a GGUF file as it is, or from a Hugging Face file through its converter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ropewalk.dialects.engines.given import Effect, Engine, Given
+from ropewalk.dialects.engines.transformers import fixed_base, linear, proportional, unscaled
+from ropewalk.dialects.hf.lengths import ORIGINAL
+from ropewalk.rope.frequencies import yarn_mscale
+from ropewalk.rope.scaling import (
+    DynamicNtk,
+    Linear,
+    Llama3,
+    LongRope,
+    Ntk,
+    Proportional,
+    Unscaled,
+    Yarn,
+)
+
+CONVERTER_LENGTH = 8192
+"""The converter's reference length for llama3 where the top of the file names none."""
+
+
+def dynamic(given: Given) -> Effect:
+    """The converter writes nothing for it."""
+    rule = "dynamic scaling is not known: the converted file has none"
+    return replace(unscaled(given), rules=(rule,))
+
+
+def yarn(given: Given) -> Effect:
+    """Whole pairs always; mscale is taken for 1, but for DeepSeek-V2, where it is all_dim.
+
+    The kernel's own factor is divided out before, so what is left is
+    m(s, mscale) / m(s, mscale_all_dim) x attn_factor.
+    """
+    scaling = given.scaling(Yarn)
+    s, all_dim = scaling.factor, scaling.mscale_all_dim or 0.0
+    mscale = all_dim if given.mla and all_dim else 1.0
+    amplitude = yarn_mscale(s, mscale) / yarn_mscale(s, all_dim)
+    stated = given.number("attn_factor")
+    amplitude *= 1.0 if stated is None else stated
+    changed = replace(scaling, attention_factor=amplitude, truncate=True)
+    read = frozenset({"factor", ORIGINAL, "beta_fast", "beta_slow", "mscale_all_dim"})
+    rules = ["mscale is taken for 1"] if scaling.mscale and not given.mla else []
+    if not scaling.truncate:
+        rules.append("the ramp's ends are rounded to whole pairs all the same")
+    softmax = yarn_mscale(s, all_dim) ** 2 if given.mla else None
+    return Effect(
+        replace(given.rotary, scaling=changed),
+        scaling.ramp_length,
+        softmax,
+        read | {"attn_factor"},
+        tuple(rules),
+    )
+
+
+def llama3(given: Given) -> Effect:
+    """A divisor a pair, baked by the converter with a reference length from the top of the file."""
+    scaling = given.scaling(Llama3)
+    read = frozenset({"factor", "low_freq_factor", "high_freq_factor"})
+    if scaling.low_freq_factor == scaling.high_freq_factor:
+        rule = "the converter stops: low_freq_factor and high_freq_factor must differ"
+        return Effect(None, read=read, rules=(rule,))
+    anchor = given.length(ORIGINAL) or CONVERTER_LENGTH
+    rules: tuple[str, ...] = ()
+    if anchor == scaling.anchor_length:
+        read |= {ORIGINAL}
+    else:
+        rules = (f"the converter computes with {anchor} tokens, whatever the dictionary says",)
+    changed = replace(scaling, anchor_length=anchor)
+    return Effect(replace(given.rotary, scaling=changed), anchor, None, read, rules)
+
+
+def longrope(given: Given) -> Effect:
+    """One list a context, by its size; the converter writes the amplitude by the lengths."""
+    return _by_context(given, given.scaling(LongRope), None)
+
+
+def _by_context(given: Given, scaling: LongRope, amplitude: float | None) -> Effect:
+    switch = scaling.switch_length
+    long = (given.served or switch) > switch
+    chosen, mode = (scaling.long_factor, "long") if long else (scaling.short_factor, "short")
+    ratio = max((given.claimed or switch) / switch, 1.0)
+    changed = LongRope(chosen, chosen, switch, ratio, amplitude)
+    read = frozenset({"short_factor", "long_factor", ORIGINAL})
+    rule = f"a context of this size takes the {mode} factors for every prompt, short ones too"
+    return Effect(replace(given.rotary, scaling=changed), switch, None, read, (rule,))
+
+
+def before(given: Given) -> Effect | None:
+    """A GGUF file is its own; only the choice between two lists is made for each context."""
+    if not given.from_gguf:
+        return None
+    scaling = given.rotary.scaling
+    trained = getattr(scaling, "ramp_length", getattr(scaling, "switch_length", given.trained))
+    if not isinstance(scaling, LongRope):
+        return Effect(given.rotary, trained)
+    return _by_context(given, scaling, scaling.attention_factor)
+
+
+LLAMACPP = Engine(
+    "llama.cpp",
+    {
+        Unscaled: unscaled,
+        Linear: linear,
+        Ntk: fixed_base,
+        DynamicNtk: dynamic,
+        Yarn: yarn,
+        Llama3: llama3,
+        LongRope: longrope,
+        Proportional: proportional,
+    },
+    before,
+)

@@ -1,0 +1,252 @@
+"""Published and worked-out figures of what engines make of the same settings.
+
+The amplitudes are those of the engines' sources, worked out by hand for a factor of 40; each
+cell was computed outside this package.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from ropewalk.dialects.engines import EngineView, engine_views, parting
+from ropewalk.dialects.hf import read_config
+
+YARN_40 = {"rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 163840,
+}
+DEEPSEEK = {
+    **LLAMA,
+    "model_type": "deepseek_v2",
+    "qk_rope_head_dim": 64,
+    "qk_nope_head_dim": 128,
+}
+OLD, NEW, HF, CPP, MLX = (
+    "vLLM before",
+    "vLLM, PR 56446",
+    "transformers 5.24",
+    "llama.cpp",
+    "mlx-lm",
+)
+
+
+def views(config: dict[str, Any], **options: Any) -> dict[str, EngineView]:
+    return {v.engine: v for v in engine_views(read_config(config), config, **options)}
+
+
+def amplitudes(config: dict[str, Any], **keys: Any) -> dict[str, float]:
+    found = views({**config, "rope_scaling": {**YARN_40, **keys}})
+    return {name: round(v.attention_factor or 0.0, 5) for name, v in found.items()}
+
+
+PAIR = {"mscale": 0.707, "mscale_all_dim": 0.707}
+ALONE = {"mscale": 0.707, "mscale_all_dim": 0}
+
+# dictionary, (HF 5, vLLM as read, llama.cpp, mlx-lm) on a model with plain attention
+PLAIN: list[tuple[dict[str, Any], tuple[float, float, float, float]]] = [
+    ({}, (1.36889, 1.36889, 1.36889, 1.36889)),
+    (PAIR, (1.0, 1.36889, 1.08572, 1.0)),
+    (ALONE, (1.36889, 1.36889, 1.36889, 1.26080)),
+    ({"attention_factor": 1.0}, (1.0, 1.36889, 1.36889, 1.36889)),
+    ({"attn_factor": 0.5}, (1.36889, 0.68444, 0.68444, 1.36889)),
+]
+
+
+@pytest.mark.parametrize(("keys", "expected"), PLAIN, ids=[str(k) for k, _ in PLAIN])
+def test_one_dictionary_has_as_many_amplitudes_as_engines(
+    keys: dict[str, Any], expected: tuple[float, ...]
+) -> None:
+    found = amplitudes(LLAMA, **keys)
+    assert tuple(found[name] for name in (HF, OLD, CPP, MLX)) == pytest.approx(expected, abs=1.1e-5)
+    # The alignment of September 2026 brought vLLM to transformers' rule.
+    assert found[NEW] == found[HF]
+
+
+# dictionary, amplitude of vLLM's deepseek_yarn, its softmax factor
+LATENT: list[tuple[dict[str, Any], float, float]] = [
+    ({}, 1.36889, 1.0),
+    (PAIR, 1.0, 1.58963),
+    (ALONE, 1.26080, 1.0),
+    ({"attention_factor": 1.0}, 1.36889, 1.0),
+    ({"attn_factor": 0.5}, 0.68444, 1.0),
+]
+
+
+@pytest.mark.parametrize(("keys", "amplitude", "softmax"), LATENT, ids=lambda v: str(v))
+def test_latent_attention_goes_by_deepseeks_rule(
+    keys: dict[str, Any], amplitude: float, softmax: float
+) -> None:
+    found = views({**DEEPSEEK, "rope_scaling": {**YARN_40, **keys}})
+    for name in (OLD, NEW):
+        assert found[name].attention_factor == pytest.approx(amplitude, abs=1.1e-5)
+        assert found[name].softmax_factor == pytest.approx(softmax, abs=1e-5)
+
+
+def test_the_pair_that_cancels_is_carried_by_the_softmax_of_latent_attention() -> None:
+    found = views({**DEEPSEEK, "rope_scaling": {**YARN_40, **PAIR}})
+    for name in (HF, OLD, NEW, CPP, MLX):
+        assert found[name].attention_factor == pytest.approx(1.0)
+        assert found[name].softmax_factor == pytest.approx(1.58963, abs=1e-5)
+
+
+def test_laguna_asks_for_an_amplitude_of_one_and_an_older_vllm_did_not_hear() -> None:
+    keys = {"factor": 64.0, "attention_factor": 1.0}
+    found = views({**LLAMA, "rope_scaling": {**YARN_40, **keys}})
+    assert found[OLD].attention_factor == pytest.approx(1.4158883)
+    assert "attention_factor" in found[OLD].ignored
+    assert found[HF].attention_factor == 1.0
+    apart = parting(found[HF], found[OLD])
+    assert apart is not None
+    assert (apart.position, round(apart.attention, 7)) == (None, 1.4158883)
+    assert not apart.agree
+
+
+@pytest.mark.parametrize(("factor", "multiplier"), [(2.0, 3), (4.0, 13), (8.0, 57)])
+def test_an_older_vllm_fixed_dynamic_scaling_at_one_multiplier(
+    factor: float, multiplier: int
+) -> None:
+    config = {
+        **LLAMA,
+        "max_position_embeddings": 4096,
+        "rope_scaling": {"rope_type": "dynamic", "factor": factor},
+    }
+    for served in (512, 4096, 65536):
+        old = views(config, served=served)[OLD]
+        # base x multiplier^(d/(d-2)), whatever is served
+        assert old.base == pytest.approx(10000.0 * multiplier ** (128 / 126))
+        assert old.prompt is not None
+        assert old.prompt == old.claim
+
+
+def test_vllm_now_fixes_it_by_the_served_length_and_transformers_by_each_prompt() -> None:
+    rope = {"rope_type": "dynamic", "factor": 2.0}
+    config = {**LLAMA, "max_position_embeddings": 4096, "rope_scaling": rope}
+    # T = 4096, L = 8192, s = 2: multiplier 3, base 30527.74
+    found = views(config, served=8192)
+    assert found[NEW].base == pytest.approx(30527.7367)
+    prompt = found[HF].prompt
+    assert prompt is not None
+    assert prompt.inv_freq[-1] == pytest.approx(1e4 ** (-126 / 128))
+    assert found[HF].inv_freq == pytest.approx(found[NEW].inv_freq)
+    assert parting(found[HF], found[NEW]) is not None
+    short = parting(found[HF], found[NEW], short=True)
+    assert short is not None
+    assert short.position is not None
+    assert short.position < 20
+    # Served far below T the multiplier would be 2 x 0.25 - 1 = -0.5.
+    served_little = views({**config, "max_position_embeddings": 2048}, served=512)
+    assert served_little[NEW].base == pytest.approx(10000.0)
+    assert "dynamic scaling is not known" in found[CPP].rules[0]
+
+
+def test_a_prompt_of_1000_tokens_to_a_long_phi_3_differs_by_engine() -> None:
+    config = {
+        **LLAMA,
+        "model_type": "phi3",
+        "max_position_embeddings": 131072,
+        "original_max_position_embeddings": 4096,
+        "rope_scaling": {
+            "type": "longrope",
+            "short_factor": [1.0 + i / 100 for i in range(64)],
+            "long_factor": [1.0 + i for i in range(64)],
+        },
+    }
+    found = views(config, prompt=1000)
+    plain = [1e4 ** (-2 * i / 128) for i in range(64)]
+    short = [f / (1.0 + i / 100) for i, f in enumerate(plain)]
+    long = [f / (1.0 + i) for i, f in enumerate(plain)]
+    for name, expected in ((HF, short), (OLD, long), (NEW, long), (CPP, long), (MLX, long)):
+        view = found[name]
+        assert view.prompt is not None
+        assert view.prompt.inv_freq == pytest.approx(expected)
+        assert view.inv_freq == pytest.approx(long)
+        assert view.attention_factor == pytest.approx(1.1902380714)
+    assert "short_factor" in found[MLX].ignored
+    # Served for no more than the switch, vLLM takes the short factors; mlx never does.
+    small = views(config, served=4096)
+    assert small[NEW].inv_freq == pytest.approx(short)
+    assert small[MLX].inv_freq == pytest.approx(long)
+
+
+def test_all_engines_hold_the_ramp_at_d_minus_one_and_not_at_the_last_pair() -> None:
+    # T = 131072, base 10000: even the slowest pair makes a full turn in training.
+    def by_hand(last: int, pairs: int) -> list[float]:
+        dim = 2 * pairs
+        low = math.floor(dim * math.log(131072 / (64 * math.pi)) / (2 * math.log(1e4)))
+        high = math.ceil(dim * math.log(131072 / (2 * math.pi)) / (2 * math.log(1e4)))
+        high = min(high, last)
+        ramp = [min(max((i - low) / (high - low), 0.0), 1.0) for i in range(pairs)]
+        plain = [1e4 ** (-2 * i / dim) for i in range(pairs)]
+        return [f * (1 - r) + f / 8 * r for f, r in zip(plain, ramp, strict=True)]
+
+    for pairs, largest in ((32, 0.68), (64, 0.66)):
+        right, other = by_hand(2 * pairs - 1, pairs), by_hand(pairs - 1, pairs)
+        apart = max((a - b) / a for a, b in zip(right, other, strict=True))
+        assert apart == pytest.approx(largest, abs=0.005)
+        rope = {**YARN_40, "factor": 8.0, "original_max_position_embeddings": 131072}
+        config = {**LLAMA, "head_dim": 2 * pairs, "rope_scaling": rope}
+        for view in views(config).values():
+            assert view.inv_freq == pytest.approx(right, rel=1e-12), view.engine
+            assert view.inv_freq[-1] > 1e4 ** (-2 * (pairs - 1) / (2 * pairs)) / 8 * 1.5
+
+
+def test_truncation_moves_gpt_oss_by_three_quarters_at_pair_17() -> None:
+    rope = {**YARN_40, "factor": 32.0, "truncate": False}
+    config = {**LLAMA, "head_dim": 64, "rope_theta": 150000.0, "rope_scaling": rope}
+    found = views(config)
+    raw, rounded = found[HF].inv_freq, found[CPP].inv_freq
+    apart = [abs(a - b) / a for a, b in zip(raw, rounded, strict=True)]
+    assert max(range(32), key=lambda i: apart[i]) == 17
+    assert rounded[17] / raw[17] - 1 == pytest.approx(0.76, abs=0.005)
+    assert found[MLX].inv_freq == rounded
+    assert {"truncate"} <= set(found[CPP].ignored)
+    assert found[OLD].inv_freq == found[NEW].inv_freq == raw
+
+
+def test_mrope_with_yarn_had_a_ramp_for_four_times_the_length() -> None:
+    rope = {**YARN_40, "original_max_position_embeddings": 32768, "mrope_section": [16, 24, 24]}
+    config = {**LLAMA, "rope_theta": 1e6, "rope_scaling": {**rope, "truncate": False}}
+    found = views(config)
+    # right (23.596, 39.651), then (30.018, 46.073): pair 30 is kept there, half scaled here.
+    plain = 1e6 ** (-60 / 128)
+    share = (30 - 23.59595) / (39.65088 - 23.59595)
+    assert found[HF].inv_freq[30] == pytest.approx(plain * (1 - share + share / 40), rel=1e-5)
+    assert found[OLD].inv_freq[30] == pytest.approx(plain)
+
+
+def test_llama_3_read_without_rope_parameters_turns_the_last_pair_376_times_too_fast() -> None:
+    rope = {
+        "rope_type": "llama3",
+        "rope_theta": 5e5,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    }
+    for dim, times in ((64, 354), (128, 376)):
+        found = views({**LLAMA, "head_dim": dim, "rope_parameters": rope})
+        old = found["transformers 4.57"]
+        assert old.inv_freq[-1] / found[HF].inv_freq[-1] == pytest.approx(times, rel=2e-3)
+        assert old.base == 10000.0
+        assert "rope_parameters is not read" in old.rules[0]
+
+
+def test_a_reference_length_inside_the_dictionary_is_not_seen_by_the_converter() -> None:
+    rope = {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 4096,
+    }
+    found = views({**LLAMA, "rope_scaling": rope})
+    assert found[CPP].trained == 8192
+    assert "original_max_position_embeddings" in found[CPP].ignored
+    assert found[HF].trained == 4096
