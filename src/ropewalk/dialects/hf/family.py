@@ -24,7 +24,7 @@ from ropewalk.dialects.hf.rope import BASE_KEYS
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ConfigError
 
-_TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
+TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
 ROPE_KEYS = (
     "rope_scaling",
     "rope_parameters",
@@ -81,7 +81,7 @@ def _text_part(whole: Section, notes: Notes) -> Section:
     config = whole
     # A thinker_config holds a text_config of its own.
     for _ in range(2):
-        for key in _TEXT_PARTS:
+        for key in TEXT_PARTS:
             part = config.section(key) if key in config.values else None
             if part is not None and part.values:
                 outer = [k for k in ("rope_scaling", "rope_parameters") if config.has(k)]

@@ -1,0 +1,231 @@
+"""llama.cpp's options for rotary scaling, written and read.
+
+They act on the layers that see everything, over what the file says; they cannot hold a list of
+divisors, unrounded ramp ends or an amplitude, which only a GGUF file can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ropewalk.dialects.flags import split_flags, whole
+from ropewalk.dialects.same import Dialect, require_same
+from ropewalk.errors import ScheduleError
+from ropewalk.rope.frequencies import attention_factor, ntk_base, schedule, yarn_mscale
+from ropewalk.rope.scaling import (
+    UNSCALED,
+    LargerBase,
+    Linear,
+    Llama3,
+    LongRope,
+    Ntk,
+    PairDivisors,
+    Proportional,
+    Scaling,
+    Unscaled,
+    Yarn,
+    name_of,
+)
+from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary
+
+VERSION = "rules of llama.cpp in autumn 2026"
+
+_NUMBERS = ("--rope-scale", "--rope-freq-base", "--rope-freq-scale", "--yarn-beta-fast",
+            "--yarn-beta-slow")  # fmt: skip
+_OPTIONS = {
+    **{name: name for name in ("--ctx-size", "--rope-scaling", "--yarn-orig-ctx", *_NUMBERS)},
+    "-c": "--ctx-size",
+}
+_REMEDY = "write it into the file with --to gguf"
+
+_IN_TENSORS = (Llama3, LongRope, PairDivisors, Proportional)
+"""Scalings that lie in tensors of the file, which no option switches off."""
+
+
+def write_flags(spec: PositionSpec, file: PositionSpec, length: int | None = None) -> str:
+    """The options that make llama.cpp turn a file as `spec` says, as one shell line.
+
+    `file` is what llama.cpp computes for the file without options. `length` in tokens is the
+    size of the context (the claimed length where None), always stated. Raises ScheduleError,
+    naming field, value and remedy, where options cannot make it so.
+    """
+    served = length or spec.claimed.tokens
+    dialect = Dialect("llama.cpp's options", _REMEDY, most=served)
+    if served is None:
+        raise dialect.refusal("--ctx-size", "of no tokens", "no length is claimed",
+                              "give --length")  # fmt: skip
+    line = f"--ctx-size {served}"
+    changed = [
+        (group, group.encoding)
+        for group, present in zip(spec.groups, file.groups, strict=False)
+        if isinstance(group.encoding, Rotary) and _differs(group.encoding, present, served)
+    ]
+    if changed:
+        told = [_flags(group, rotary, dialect) for group, rotary in changed]
+        if any(flags != told[0] for flags in told):
+            raise dialect.refusal("more than one schedule", "", "one serves all layers")
+        line = f"{told[0]} {line}"
+    try:
+        found = read_flags(line, file)
+    except ScheduleError as error:
+        raise dialect.refusal("the schedule on this file", "", str(error)) from error
+    trained = spec.trained if not changed else Length.unknown()
+    wanted = replace(spec, claimed=Length(served, "--ctx-size"), trained=trained)
+    require_same(wanted, found, dialect)
+    return line
+
+
+def read_flags(text: str, file: PositionSpec) -> PositionSpec:
+    """What llama.cpp makes of a file under these options; `file` is the file's own spec.
+
+    Raises ScheduleError for options that are none, and where options and file together turn by
+    a rule that is not known here.
+    """
+    options = split_flags(text, _OPTIONS, "llama.cpp")
+    numbers = {name: _number(name, options[name]) for name in _NUMBERS if name in options}
+    kind = options.get("--rope-scaling")
+    if kind not in (None, "none", "linear", "yarn"):
+        raise ScheduleError(f"--rope-scaling is {kind!r}; none, linear and yarn are allowed")
+    groups = file.groups
+    if options.keys() - {"--ctx-size"}:
+        if kind == "yarn" and any(g.window is not None for g, _ in file.rotary_groups()):
+            raise ScheduleError(
+                "yarn by option changes the amplitude of layers with a window too, which keep "
+                "their frequencies"
+            )
+        groups = tuple(_under(group, kind, options, numbers, file) for group in groups)
+    claimed = file.claimed
+    if (size := options.get("--ctx-size")) is not None:
+        claimed = Length(whole("--ctx-size", size), "--ctx-size")
+    return replace(file, groups=groups, claimed=claimed)
+
+
+def _differs(wanted: Rotary, present: LayerGroup, served: int) -> bool:
+    if not isinstance(present.encoding, Rotary):
+        return True
+    return any(
+        schedule(wanted, n).fingerprint() != schedule(present.encoding, n).fingerprint()
+        for n in (None, served)
+    )
+
+
+def _flags(group: LayerGroup, rotary: Rotary, dialect: Dialect) -> str:
+    """The options for one group's schedule."""
+    scaling = rotary.scaling
+    if group.window is not None:
+        raise dialect.refusal(
+            "the schedule of", group.name, "options act on layers without a window alone"
+        )
+    match scaling:
+        case Unscaled():
+            told, base = "none", rotary.base
+        case LargerBase(base=base):
+            told = "none"
+        case Ntk(factor=s):
+            told, base = "none", ntk_base(rotary.base, rotary.rotary_dim, s)
+        case Linear(factor=s):
+            told, base = f"linear --rope-scale {_shown(s)}", rotary.base
+        case Yarn():
+            told, base = _yarn_flags(scaling, dialect), rotary.base
+        case _:
+            raise dialect.refusal(
+                "scaling", repr(name_of(scaling)), "they know none, linear and yarn"
+            )
+    return f"--rope-scaling {told} --rope-freq-base {_shown(base)}"
+
+
+def _yarn_flags(scaling: Yarn, dialect: Dialect) -> str:
+    if not scaling.truncate:
+        raise dialect.refusal(
+            "truncate", "false", "the ramp's ends are always rounded to whole pairs",
+            "there is no other way in llama.cpp",
+        )  # fmt: skip
+    amplitude = attention_factor(scaling)[0]
+    if amplitude != yarn_mscale(scaling.factor):
+        raise dialect.refusal(
+            "attention_factor",
+            f"{amplitude:.10g}",
+            f"{yarn_mscale(scaling.factor):.10g} is computed from the scale, and "
+            "--yarn-attn-factor is overwritten",
+        )
+    told = f"yarn --rope-scale {_shown(scaling.factor)} --yarn-orig-ctx {scaling.ramp_length}"
+    if (scaling.beta_fast, scaling.beta_slow) != (32.0, 1.0):
+        told += f" --yarn-beta-fast {_shown(scaling.beta_fast)}"
+        told += f" --yarn-beta-slow {_shown(scaling.beta_slow)}"
+    return told
+
+
+def _under(
+    group: LayerGroup,
+    kind: str | None,
+    options: Mapping[str, str],
+    numbers: Mapping[str, float],
+    file: PositionSpec,
+) -> LayerGroup:
+    """One group under the options; layers with a window keep what the file says."""
+    rotary = group.encoding
+    if not isinstance(rotary, Rotary) or group.window is not None:
+        return group
+    base = numbers.get("--rope-freq-base", rotary.base)
+    scale = numbers.get("--rope-scale")
+    if "--rope-freq-scale" in numbers:
+        scale = 1.0 / numbers["--rope-freq-scale"]
+    present = rotary.scaling
+    if isinstance(present, _IN_TENSORS):
+        if scale not in (None, 1.0) or kind is not None:
+            raise ScheduleError(
+                f"the file's own {name_of(present)} lies in a tensor, which no option switches off"
+            )
+        return replace(group, encoding=replace(rotary, base=base))
+    if isinstance(present, Yarn) and present.mscale_all_dim:
+        raise ScheduleError("the file moves yarn's amplitude into the softmax, by its own factor")
+    if kind is None:
+        kind = {Yarn: "yarn", Linear: "linear"}.get(type(present), "linear")
+    factor = getattr(present, "factor", 1.0) if scale is None else scale
+    scaling: Scaling = UNSCALED
+    if kind == "linear" and factor != 1.0:
+        scaling = Linear(factor)
+    elif kind == "yarn":
+        scaling = _yarn(present, factor, options, numbers, file)
+    return replace(group, encoding=replace(rotary, base=base, scaling=scaling))
+
+
+def _yarn(
+    present: Scaling,
+    factor: float,
+    options: Mapping[str, str],
+    numbers: Mapping[str, float],
+    file: PositionSpec,
+) -> Yarn:
+    """YaRN by option; the file's own factor on the amplitude stays."""
+    own = present if isinstance(present, Yarn) else None
+    trained = file.trained.tokens or file.claimed.tokens
+    ramp = own.ramp_length if own else trained
+    if (stated := options.get("--yarn-orig-ctx")) is not None:
+        ramp = whole("--yarn-orig-ctx", stated)
+    if ramp is None:
+        raise ScheduleError("yarn needs --yarn-orig-ctx: the file states no length")
+    times = attention_factor(own)[0] / yarn_mscale(own.factor) if own else 1.0
+    return Yarn(
+        factor,
+        ramp,
+        beta_fast=numbers.get("--yarn-beta-fast", own.beta_fast if own else 32.0),
+        beta_slow=numbers.get("--yarn-beta-slow", own.beta_slow if own else 1.0),
+        attention_factor=None if times == 1.0 else yarn_mscale(factor) * times,
+    )
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 < value < 1e15:
+        raise ScheduleError(f"{name} is {text[:40]!r}; a number above 0 is allowed")
+    return value
+
+
+def _shown(value: float) -> str:
+    """A number that reads back as it was, without a needless fraction."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)

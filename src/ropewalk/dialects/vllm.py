@@ -1,0 +1,128 @@
+"""vLLM's options: `--hf-overrides '{...}' --max-model-len N`, written and read.
+
+Rules as of vLLM after pull request 56446 (September 2026), with transformers 5. vLLM decides
+everything that depends on a length when it is loaded, so a schedule that changes with the prompt
+can be written only for lengths within which it does not.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ropewalk.dialects.engines.views import as_computed
+from ropewalk.dialects.engines.vllm import VLLM
+from ropewalk.dialects.flags import split_flags, whole
+from ropewalk.dialects.hf.family import TEXT_PARTS, find_family
+from ropewalk.dialects.hf.lengths import CLAIMED_KEYS
+from ropewalk.dialects.hf.read import read_config
+from ropewalk.dialects.hf.values import Notes, Section
+from ropewalk.dialects.hf.write import text_part, write_config
+from ropewalk.dialects.same import Dialect, require_same
+from ropewalk.errors import ScheduleError
+from ropewalk.rope.frequencies import attention_factor
+from ropewalk.rope.scaling import LongRope
+from ropewalk.rope.spec import Length, PositionSpec
+
+VERSION = "rules as of vLLM after PR 56446, with transformers 5"
+
+_OPTIONS = {name: name for name in ("--hf-overrides", "--max-model-len")}
+_REMEDY = "serve a shorter --length, or a schedule that is the same for every prompt"
+
+Json = dict[str, object]
+
+
+def write_overrides(
+    spec: PositionSpec, config: Mapping[str, object], length: int | None = None
+) -> str:
+    """The options that make vLLM turn the model of `config` as `spec` says, as one shell line.
+
+    `length` in tokens is the longest prompt to serve (the claimed length where None) and is
+    always stated. Raises ScheduleError, naming field, value and remedy, where vLLM would compute
+    anything else for a prompt of up to `length` tokens.
+    """
+    claimed = spec.claimed.tokens
+    served = length or claimed
+    dialect = Dialect("vLLM", _REMEDY, most=served)
+    if served is None:
+        raise dialect.refusal("--max-model-len", "of no tokens", "no length is claimed",
+                              "give --length")  # fmt: skip
+    if claimed is not None and served > claimed:
+        raise dialect.refusal(
+            "--max-model-len",
+            served,
+            f"it is above the claimed length {claimed}",
+            "choose a schedule for that length with --rope",
+        )
+    written = write_config(spec, config, 5)
+    family = find_family(Section(written, "config.json"), Notes())
+    path = [part for part in family.config.path.split(".") if part]
+    before = find_family(Section(config, "config.json"), Notes()).config.values
+    text = text_part(written, family)
+    overrides: Json = {
+        key: value
+        for key, value in text.items()
+        if key in ("rope_parameters", CLAIMED_KEYS[0]) or before.get(key) != value
+    }
+    _state_amplitude(spec, overrides)
+    for part in reversed(path):
+        overrides = {part: overrides}
+    stated = shlex.quote(json.dumps(overrides, allow_nan=False))
+    line = f"--hf-overrides {stated} --max-model-len {served}"
+    wanted = replace(spec, claimed=Length(served, "--max-model-len"))
+    require_same(wanted, read_overrides(line, config), dialect)
+    return line
+
+
+def read_overrides(text: str, config: Mapping[str, object]) -> PositionSpec:
+    """What vLLM makes of the model of `config` under these options.
+
+    A dictionary of a part of the model (`text_config`) is merged into it, any other value takes
+    the place of the old one. The spec's claimed length is `--max-model-len`. Raises ScheduleError
+    for options that are none, ConfigError for values that no configuration can have.
+    """
+    options = split_flags(text, _OPTIONS, "vLLM")
+    changed: Json = copy.deepcopy(dict(config))
+    if (stated := options.get("--hf-overrides")) is not None:
+        try:
+            overrides = json.loads(stated)
+        except (ValueError, RecursionError) as error:
+            raise ScheduleError(f"--hf-overrides holds no JSON: {error}") from error
+        if not isinstance(overrides, dict):
+            raise ScheduleError("--hf-overrides holds no JSON object; {...} is allowed")
+        _merge(changed, overrides)
+    found = read_config(changed, where="--hf-overrides")
+    limit = options.get("--max-model-len")
+    served = found.claimed.tokens if limit is None else whole("--max-model-len", limit)
+    computed = as_computed(VLLM, found, changed, served=served)
+    if limit is None:
+        return computed
+    return replace(computed, claimed=Length(served, "--max-model-len"))
+
+
+def _merge(config: Json, overrides: Mapping[str, object]) -> None:
+    for key, value in overrides.items():
+        part = config.get(key)
+        if key in TEXT_PARTS and isinstance(part, dict) and isinstance(value, dict):
+            _merge(part, value)
+        else:
+            config[key] = value
+    if "rope_parameters" in overrides:
+        # transformers 5 has moved it there before the overrides are applied.
+        config.pop("rope_scaling", None)
+
+
+def _state_amplitude(spec: PositionSpec, overrides: Json) -> None:
+    """LongRoPE's amplitude in vLLM's own words: it does not read factor or attention_factor."""
+    rope = overrides.get("rope_parameters")
+    amplitudes = {
+        attention_factor(rotary.scaling)[0]
+        for _, rotary in spec.rotary_groups()
+        if isinstance(rotary.scaling, LongRope)
+    }
+    if isinstance(rope, dict) and rope.get("rope_type") == "longrope":
+        value = amplitudes.pop() if amplitudes else 1.0
+        rope |= {"short_mscale": value, "long_mscale": value}

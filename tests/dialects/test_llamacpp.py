@@ -1,0 +1,150 @@
+"""llama.cpp's options: read back as the same schedule, or refused with the number that is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ropewalk.dialects.llamacpp import read_flags, write_flags
+from ropewalk.errors import RopewalkError, ScheduleError
+from ropewalk.rope.frequencies import schedule, yarn_mscale
+from ropewalk.rope.scaling import (
+    DynamicNtk,
+    LargerBase,
+    Linear,
+    Llama3,
+    LongRope,
+    Ntk,
+    PairDivisors,
+    Scaling,
+    Unscaled,
+    Yarn,
+)
+from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary, Window
+
+
+def model(scaling: Scaling, base: float = 1e4, **changes: Any) -> PositionSpec:
+    group = LayerGroup("all layers", (0, 1), Rotary(64, 64, base, scaling=scaling))
+    spec = PositionSpec("llama", "GGUF version 3", (group,), Length.unknown(), Length(8192, "key"))
+    return replace(spec, **changes)
+
+
+PLAIN = model(Unscaled())
+
+
+def test_yarn_is_written_with_every_number() -> None:
+    assert write_flags(model(Yarn(4.0, 8192), 5e5), PLAIN, 32768) == (
+        "--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 8192 --rope-freq-base 500000 "
+        "--ctx-size 32768"
+    )
+
+
+def test_a_file_that_says_it_already_needs_no_option() -> None:
+    spec = model(PairDivisors((2.0,) * 32))
+    assert write_flags(spec, spec) == "--ctx-size 8192"
+
+
+FACTORS = st.floats(1.0, 64.0)
+LISTS = st.lists(st.floats(1.0, 64.0), min_size=32, max_size=32).map(tuple)
+SCALINGS: st.SearchStrategy[Scaling] = st.one_of(
+    st.just(Unscaled()),
+    st.builds(Linear, FACTORS),
+    st.builds(Ntk, FACTORS),
+    st.builds(LargerBase, st.floats(1e4, 1e9)),
+    st.builds(DynamicNtk, FACTORS, st.just(4096)),
+    st.builds(
+        Yarn,
+        FACTORS,
+        st.just(4096),
+        beta_fast=st.floats(16.0, 40.0),
+        truncate=st.booleans(),
+        attention_factor=st.none() | st.floats(0.5, 2.0),
+    ),
+    st.builds(Llama3, FACTORS, st.just(1.0), st.floats(2.0, 8.0), st.just(8192)),
+    st.builds(LongRope, LISTS, LISTS, st.just(4096), FACTORS),
+    st.builds(PairDivisors, LISTS),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(scaling=SCALINGS, present=SCALINGS, base=st.floats(100.0, 1e8))
+def test_options_are_read_back_as_the_same_schedule_or_refused(
+    scaling: Scaling, present: Scaling, base: float
+) -> None:
+    wanted, file = model(scaling, base), model(present)
+    try:
+        line = write_flags(wanted, file)
+    except ScheduleError:
+        return
+    found = read_flags(line, file)
+    (_, ours), (_, theirs) = next(wanted.rotary_groups()), next(found.rotary_groups())
+    for length in (1, 4096, 4097, 8192):
+        assert schedule(ours, length).fingerprint() == schedule(theirs, length).fingerprint()
+
+
+@pytest.mark.parametrize("scaling", [Unscaled(), Linear(3.3), Ntk(7.0), Yarn(1.5, 4096)])
+@pytest.mark.parametrize("present", [Unscaled(), Linear(2.0), Yarn(8.0, 2048)])
+def test_what_options_know_is_never_refused(scaling: Scaling, present: Scaling) -> None:
+    wanted, file = model(scaling, 2e4), model(present)
+    found = read_flags(write_flags(wanted, file), file)
+    (_, ours), (_, theirs) = next(wanted.rotary_groups()), next(found.rotary_groups())
+    assert schedule(ours).fingerprint() == schedule(theirs).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("scaling", "said"),
+    [
+        (LongRope((1.0,) * 32, (2.0,) * 32, 4096, 2.0), "scaling 'longrope'.*--to gguf"),
+        (Llama3(8.0, 1.0, 4.0, 8192), "scaling 'llama3'.*--to gguf"),
+        (Yarn(4.0, 4096, truncate=False), "truncate false"),
+        (Yarn(4.0, 4096, attention_factor=1.0), "attention_factor 1: .*overwritten"),
+        (DynamicNtk(2.0, 4096), "scaling 'dynamic'"),
+    ],
+)
+def test_what_would_be_lost_is_named(scaling: Scaling, said: str) -> None:
+    with pytest.raises(ScheduleError, match=f"llama.cpp's options cannot hold {said}"):
+        write_flags(model(scaling), PLAIN)
+
+
+def test_an_amplitude_that_is_the_computed_one_is_no_loss() -> None:
+    same = Yarn(4.0, 4096, attention_factor=yarn_mscale(4.0))
+    assert "yarn" in write_flags(model(same), PLAIN)
+
+
+def test_divisors_in_the_file_cannot_be_switched_off() -> None:
+    file = model(PairDivisors((2.0,) * 32))
+    with pytest.raises(ScheduleError, match="lies in a tensor, which no option switches off"):
+        write_flags(PLAIN, file)
+
+
+def test_layers_with_a_window_keep_what_the_file_says() -> None:
+    local = LayerGroup("sliding", (0,), Rotary(64, 64, 1e4), Window(512))
+    full = LayerGroup("full", (1,), Rotary(64, 64, 1e6))
+    file = replace(PLAIN, groups=(local, full))
+    scaled = replace(full, encoding=Rotary(64, 64, 1e6, scaling=Linear(8.0)))
+    line = write_flags(replace(file, groups=(local, scaled)), file)
+    assert read_flags(line, file).groups == (local, scaled)
+    other = replace(local, encoding=Rotary(64, 64, 2e4))
+    with pytest.raises(ScheduleError, match="the schedule of sliding"):
+        write_flags(replace(file, groups=(other, full)), file)
+    yarn = replace(full, encoding=Rotary(64, 64, 1e6, scaling=Yarn(8.0, 4096)))
+    with pytest.raises(ScheduleError, match="amplitude of layers with a window"):
+        write_flags(replace(file, groups=(local, yarn)), file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["--rope-scaling spiral", "--rope-scale", "--rope-scale nan", "--ctx-size 0", "--what 3", "'"],
+)
+def test_options_that_are_none_are_refused_in_a_sentence(text: str) -> None:
+    with pytest.raises(RopewalkError):
+        read_flags(text, PLAIN)
+
+
+def test_the_reciprocal_spelling_is_read() -> None:
+    (_, rotary) = next(read_flags("--rope-freq-scale 0.25 -c 100", PLAIN).rotary_groups())
+    assert rotary.scaling == Linear(4.0)
