@@ -30,7 +30,8 @@ HEAVY = ("torch", "transformers", "tokenizers", "gguf", "jinja2", "huggingface_h
 
 OPTIONS = {
     "": {"--version", "--help"},
-    "audit": {"model", "--pairs", "--json"},
+    "audit": {"model", "--pairs", "--json", "--engines"},
+    "convert": {"model", "--to", "--out", "--rope", "--length", "--force"},
     "prove": {
         "model",
         "--lengths",

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from ropewalk.dialects.engines import EngineView
+    from ropewalk.models.resolve import ModelFiles
+    from ropewalk.rope.spec import PositionSpec
 
 
 class Pairs(StrEnum):
@@ -30,6 +35,9 @@ def audit_command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document instead of text.")
     ] = False,
+    engines: Annotated[
+        bool, typer.Option("--engines", help="Say what each engine computes for these settings.")
+    ] = False,
 ) -> None:
     """Audit a model: what it says of position, how it got its length, and what to beware of."""
     from ropewalk.audit import audit, to_json
@@ -37,11 +45,31 @@ def audit_command(
 
     files = resolve(model)
     result = audit(read_spec(files), name=files.title)
+    views = _engine_views(files, result.spec) if engines else []
     if as_json:
-        typer.echo(json.dumps(to_json(result), indent=2, allow_nan=False))
+        document = to_json(result)
+        if engines:
+            from ropewalk.audit.engines_json import engines_json
+
+            document["engines"] = engines_json(views)
+        typer.echo(json.dumps(document, indent=2, allow_nan=False))
         return
     from rich.console import Console
 
     from ropewalk.report.audit_text import print_audit
 
-    print_audit(Console(highlight=False), result, pairs=pairs.value)
+    console = Console(highlight=False)
+    print_audit(console, result, pairs=pairs.value)
+    if engines:
+        from ropewalk.report.engines_text import print_engines
+
+        print_engines(console, views)
+
+
+def _engine_views(files: ModelFiles, spec: PositionSpec) -> list[EngineView]:
+    """What each engine computes, by the keys of the file itself where it has such."""
+    from ropewalk.dialects.engines import engine_views
+    from ropewalk.dialects.hf import load_json
+
+    config = None if files.kind == "gguf" else load_json(files.config_path)
+    return engine_views(spec, config)

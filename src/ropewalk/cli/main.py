@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from ropewalk.cli.audit import audit_command
+from ropewalk.cli.convert import convert_command
 from ropewalk.cli.demo import demo_command
 from ropewalk.cli.doctor import doctor_command
 from ropewalk.cli.prove import prove_command
@@ -27,6 +28,9 @@ app = typer.Typer(
     help="Audit and prove how much of its context window a language model really reads.",
 )
 app.command("audit", short_help="What a model's files say of position.")(audit_command)
+app.command("convert", short_help="Its position settings in another engine's words.")(
+    convert_command
+)
 app.command("prove", short_help="What a model finds at every length and depth.")(prove_command)
 app.command("demo", short_help="Both on a small real model, in three minutes.")(demo_command)
 app.command("show", short_help="A proof again, or one prompt of it.")(show_command)

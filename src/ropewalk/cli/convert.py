@@ -1,0 +1,181 @@
+"""`ropewalk convert MODEL --to ...`: a model's position settings in another engine's words."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ropewalk.models.resolve import ModelFiles
+    from ropewalk.rope.spec import PositionSpec
+
+
+class To(StrEnum):
+    """The dialects that can be written."""
+
+    vllm = "vllm"
+    llamacpp = "llamacpp"
+    gguf = "gguf"
+    hf4 = "hf4"
+    hf5 = "hf5"
+
+
+def convert_command(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A Hugging Face folder, a config.json, a .gguf file, a hub id or a known name.",
+        ),
+    ],
+    to: Annotated[
+        To,
+        typer.Option(
+            help="vllm and llamacpp print one line of options; gguf, hf4 and hf5 write "
+            "a copy of the model's own file (hf4 and hf5: without --out, print)."
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file to write; never the model's own.")
+    ] = None,
+    rope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCHEDULE",
+            help="Another schedule: yarn:2, linear:2, ntk:2, "
+            "base:500000, none; may be given again, in order.",
+        ),
+    ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="TOKENS", help="The longest prompt to serve (vllm, llamacpp)."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+) -> None:
+    """Convert position settings: the same numbers, or an error that names what is lost."""
+    from ropewalk.models.resolve import read_spec, resolve
+
+    files = resolve(model)
+    original = read_spec(files)
+    spec = _with_schedules(original, rope or [])
+    if to in (To.vllm, To.llamacpp):
+        typer.echo(_options(files, original, spec, to, length))
+    elif to is To.gguf:
+        _write_gguf(files, spec, out, force=force)
+    else:
+        _write_config(files, spec, 4 if to is To.hf4 else 5, out, force=force)
+
+
+def _with_schedules(spec: PositionSpec, schedules: list[str]) -> PositionSpec:
+    """The spec under each schedule in turn; a factor that stretches also stretches the claim."""
+    from ropewalk.rope.override import override
+    from ropewalk.rope.spec import Length
+
+    for text in schedules:
+        before = spec.trained.tokens or spec.claimed.tokens
+        spec = override(spec, text)
+        factors = {getattr(r.scaling, "factor", 1.0) for _, r in spec.rotary_groups()}
+        if text.strip().lower().startswith("none") or before is None or not factors:
+            continue
+        reach = int(before * max(factors))
+        if reach > (spec.claimed.tokens or 0):
+            spec = replace(spec, claimed=Length(reach, f"--rope {text}"))
+            typer.echo(f"ropewalk: --rope {text} makes the claimed length {reach}", err=True)
+    return spec
+
+
+def _options(
+    files: ModelFiles, original: PositionSpec, spec: PositionSpec, to: To, length: int | None
+) -> str:
+    """One line for a shell."""
+    from ropewalk.dialects.engines import as_computed
+    from ropewalk.dialects.engines.llamacpp import LLAMACPP
+    from ropewalk.dialects.hf import load_json
+    from ropewalk.dialects.llamacpp import VERSION as LLAMACPP_VERSION
+    from ropewalk.dialects.llamacpp import write_flags
+    from ropewalk.dialects.vllm import VERSION as VLLM_VERSION
+    from ropewalk.dialects.vllm import write_overrides
+    from ropewalk.errors import UsageError
+
+    config = None if files.kind == "gguf" else load_json(files.config_path)
+    if to is To.llamacpp:
+        served = length or spec.claimed.tokens
+        file = as_computed(LLAMACPP, original, config, served=served)
+        line = write_flags(spec, file, served)
+        typer.echo(f"ropewalk: {LLAMACPP_VERSION}", err=True)
+        return line
+    if config is None:
+        raise UsageError(
+            f"{files.path} is a GGUF file and has no config.json to override; give the model's "
+            "folder, or use --to llamacpp"
+        )
+    line = write_overrides(spec, config, length)
+    typer.echo(f"ropewalk: {VLLM_VERSION}", err=True)
+    return line
+
+
+def _write_gguf(files: ModelFiles, spec: PositionSpec, out: Path | None, *, force: bool) -> None:
+    from ropewalk.dialects.gguf.write import write_gguf
+    from ropewalk.errors import UsageError
+
+    if files.kind != "gguf":
+        raise UsageError(
+            f"{files.path} is no GGUF file, of which a copy could be written; convert its weights "
+            "first (llama.cpp's convert_hf_to_gguf.py), or use --to hf5"
+        )
+    if out is None:
+        raise UsageError("--to gguf needs --out FILE, the copy to write")
+    write_gguf(spec, files.path, out, overwrite=force)
+    typer.echo(f"ropewalk: wrote {out}", err=True)
+
+
+def _write_config(
+    files: ModelFiles, spec: PositionSpec, version: int, out: Path | None, *, force: bool
+) -> None:
+    from ropewalk.dialects.hf import load_json
+    from ropewalk.dialects.hf.write import write_config
+    from ropewalk.errors import UsageError
+
+    if files.kind == "gguf":
+        raise UsageError(
+            f"{files.path} is a GGUF file and has no config.json to write into; give the model's "
+            "folder, or use --to gguf"
+        )
+    source = files.config_path
+    written = write_config(spec, load_json(source), 4 if version == 4 else 5)
+    text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+        return
+    target = out / "config.json" if out.is_dir() else out
+    if target.exists() and target.samefile(source):
+        raise UsageError(f"{target} is the model's own file; name another file to write")
+    if target.exists() and not force:
+        raise UsageError(f"{target} exists; name another file, or allow it with --force")
+    _replace(target, text)
+    typer.echo(f"ropewalk: wrote {target}", err=True)
+
+
+def _replace(target: Path, text: str) -> None:
+    """Write the file whole, or leave what was there."""
+    from ropewalk.errors import StoreError
+
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(target)
+    except OSError as error:
+        raise StoreError(
+            f"{target} cannot be written: {error.strerror or error}; nothing is left of it"
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)

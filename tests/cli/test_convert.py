@@ -1,0 +1,151 @@
+"""`convert` and `audit --engines` as a user runs them: one line out, whole files, one sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk.dialects.gguf import read_gguf
+from ropewalk.dialects.hf import read_config
+from ropewalk.dialects.vllm import read_overrides
+from ropewalk.rope.scaling import Yarn
+from ropewalk.rope.spec import Rotary
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, llama_config: dict[str, Any]) -> Path:
+    made = tmp_path / "model"
+    made.mkdir()
+    (made / "config.json").write_text(json.dumps(llama_config))
+    return made
+
+
+def scaling_of(spec: Any) -> object:
+    (_, rotary) = next(spec.rotary_groups())
+    assert isinstance(rotary, Rotary)
+    return rotary.scaling
+
+
+def test_vllm_gets_one_line_and_stderr_says_whose_rules(
+    run: Run, folder: Path, llama_config: dict[str, Any]
+) -> None:
+    done = run("convert", folder, "--to", "vllm", "--rope", "yarn:2")
+    assert done.returncode == 0
+    assert done.stdout.count("\n") == 1
+    found = read_overrides(done.stdout, llama_config)
+    assert (found.claimed.tokens, scaling_of(found)) == (8192, Yarn(2.0, 4096))
+    assert "rules as of vLLM after PR 56446" in done.stderr
+    assert "claimed length 8192" in done.stderr
+
+
+def test_llamacpp_gets_one_line(run: Run, smollm2_gguf: Path) -> None:
+    done = run("convert", smollm2_gguf, "--to", "llamacpp", "--rope", "yarn:2")
+    assert done.stdout == (
+        "--rope-scaling yarn --rope-scale 2 --yarn-orig-ctx 8192 --rope-freq-base 100000 "
+        "--ctx-size 16384\n"
+    )
+
+
+def test_both_spellings_of_hugging_face_are_written_or_printed(run: Run, folder: Path) -> None:
+    printed = run("convert", folder, "--to", "hf5", "--rope", "linear:2")
+    assert json.loads(printed.stdout)["rope_parameters"]["factor"] == 2.0
+    done = run("convert", folder, "--to", "hf4", "--rope", "linear:2", "--out", "new.json")
+    assert (done.returncode, done.stdout) == (0, "")
+    written = json.loads((folder.parent / "new.json").read_text())
+    assert written["rope_scaling"] == {"rope_type": "linear", "factor": 2.0}
+    assert read_config(written).claimed.tokens == 8192
+
+
+def test_a_copy_of_a_gguf_reads_as_asked(run: Run, tmp_path: Path, smollm2_gguf: Path) -> None:
+    before = hashlib.sha256(smollm2_gguf.read_bytes()).hexdigest()
+    done = run("convert", smollm2_gguf, "--to", "gguf", "--rope", "yarn:2", "--out", "copy.gguf")
+    assert done.returncode == 0, done.stderr
+    assert hashlib.sha256(smollm2_gguf.read_bytes()).hexdigest() == before
+    found = read_gguf(tmp_path / "copy.gguf")
+    assert (found.claimed.tokens, scaling_of(found)) == (16384, Yarn(2.0, 8192))
+
+
+BAD: list[tuple[list[str], int, str]] = [
+    (["--to", "klingon"], 2, "klingon"),
+    ([], 2, "--to"),
+    (["--to", "hf5", "--rope", "spiral:2"], 2, "names no schedule"),
+    (["--to", "gguf"], 2, "is no GGUF file"),
+    (["--to", "hf5", "--out", "nowhere/config.json"], 1, "cannot be written"),
+    (["--to", "hf5", "--out", "model/config.json", "--force"], 2, "is the model's own file"),
+    (["--to", "hf5", "--out", "model"], 2, "is the model's own file"),
+    (["--to", "hf5", "--out", "taken.json"], 2, "exists"),
+    (["--to", "vllm", "--length", "99999"], 2, "above the claimed length"),
+    (["--to", "vllm", "--length", "0"], 2, "length"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "said"), BAD, ids=[" ".join(b[0]) for b in BAD])
+def test_what_cannot_be_is_one_sentence(
+    run: Run, folder: Path, arguments: list[str], code: int, said: str
+) -> None:
+    taken = folder.parent / "taken.json"
+    taken.write_text("mine")
+    own = (folder / "config.json").read_bytes()
+    done = run("convert", folder, *arguments)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert taken.read_text() == "mine"
+    assert (folder / "config.json").read_bytes() == own
+    assert not list(folder.parent.rglob("*.part"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits on file sizes are POSIX")
+def test_a_disk_that_fills_up_leaves_no_half_a_file(run: Run, folder: Path) -> None:
+    def limit() -> None:
+        # Writing past the limit is an OSError, as on a full disk.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    bare = {"PYTHONDONTWRITEBYTECODE": "1"}
+    done = run("convert", folder, "--to", "hf5", "--out", "new.json", before=limit, env=bare)
+    assert (done.returncode, "nothing is left of it" in done.stderr) == (1, True)
+    assert not list(folder.parent.glob("*new.json*"))
+
+
+def test_force_writes_over_another_file(run: Run, folder: Path) -> None:
+    taken = folder.parent / "taken.json"
+    taken.write_text("mine")
+    assert run("convert", folder, "--to", "hf5", "--out", "taken.json", "--force").returncode == 0
+    assert "rope_parameters" in json.loads(taken.read_text())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--to", "hf5"], "has no config.json to write into"),
+        (["--to", "vllm"], "has no config.json to override"),
+        (["--to", "gguf"], "needs --out FILE"),
+        (["--to", "gguf", "--out", "nowhere/copy.gguf"], "cannot be written"),
+    ],
+)
+def test_a_gguf_file_is_no_configuration(
+    run: Run, smollm2_gguf: Path, arguments: list[str], said: str
+) -> None:
+    done = run("convert", smollm2_gguf, *arguments)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+
+
+def test_audit_prints_the_engines_and_has_them_in_json(run: Run, folder: Path) -> None:
+    shown = run("audit", folder, "--engines")
+    assert "Engines, all layers: served for 4096 tokens" in shown.stdout
+    document = json.loads(run("audit", folder, "--engines", "--json").stdout)
+    assert {view["engine"] for view in document["engines"]["views"]} >= {"llama.cpp", "mlx-lm"}
+    assert "engines" not in json.loads(run("audit", folder, "--json").stdout)
