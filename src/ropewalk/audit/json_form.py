@@ -13,6 +13,7 @@ Top level::
                      encoding {type, ...its fields; scaling {type, ...its fields}},
                      rotary | null: see below; null where no angle can be computed
     findings         list of {code, severity, text, remedy}
+    engines          where asked for: see `ropewalk.audit.engines_json`
 
 `rotary`: attention_factor, attention_rule, fingerprint (of the schedule at the claimed length),
 fingerprint_short (of a short prompt), critical_dimension, horizon and trained_horizon
