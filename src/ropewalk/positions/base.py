@@ -21,11 +21,11 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class ScoreFeatures:
-    """A bias as a product: bias[h, i, j] = sum over f of query[h, i, f] * key[h, j, f].
+    """A bias as a product: bias[h, i, j] = scale * sum over f of query[h, i, f] * key[j, f].
 
-    `query`: (heads, q_length, features) or (batch, heads, q_length, features); `key` likewise
-    over k_length. They are put before the head's own channels and are not scaled by
-    1/sqrt(head_dim).
+    `query`: (batch, heads, q_length, features); `key`: (batch, 1, k_length, features), the same
+    for every head; batch is 1 where positions have none. They are put before the head's own
+    channels. The equation holds up to a constant for each query, which no softmax sees.
     """
 
     query: Tensor
@@ -45,7 +45,12 @@ class Description:
 
 
 class PositionEncoding(nn.Module):
-    """Base of all encodings; by itself it says nothing of position."""
+    """Base of all encodings; by itself it says nothing of position.
+
+    `causal_only` is True where the encoding is right only for keys no later than their query.
+    """
+
+    causal_only: bool = False
 
     def embed(self, x: Tensor, position_ids: Tensor) -> Tensor:
         """Token vectors (batch, sequence, d_model) with position added; the same dtype."""
@@ -73,10 +78,18 @@ class PositionEncoding(nn.Module):
         return None
 
     def score_features(
-        self, q_position_ids: Tensor, k_position_ids: Tensor, dtype: torch.dtype
+        self,
+        q_position_ids: Tensor,
+        k_position_ids: Tensor,
+        dtype: torch.dtype,
+        *,
+        scale: float = 1.0,
     ) -> ScoreFeatures | None:
-        """The same bias as features in `dtype`, None where it does not factor."""
-        del q_position_ids, k_position_ids, dtype
+        """The same bias as features in `dtype`, None where it does not factor.
+
+        `scale` is what the scores are multiplied by afterwards, 1/sqrt(head_dim) as a rule.
+        """
+        del q_position_ids, k_position_ids, dtype, scale
         return None
 
     def describe(self) -> Description:
