@@ -23,7 +23,18 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "ropewalk"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-FLOORS = ("errors", "rope", "positions", "dialects", "audit", "models", "prove", "report", "cli")
+FLOORS = (
+    "errors",
+    "rope",
+    "positions",
+    "dialects",
+    "audit",
+    "attention",
+    "models",
+    "prove",
+    "report",
+    "cli",
+)
 """From the ground up: a module imports from its own floor and the floors before it."""
 
 HEAVY = ("torch", "transformers", "tokenizers", "gguf", "jinja2", "huggingface_hub", "sqlite3")

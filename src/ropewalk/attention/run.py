@@ -1,0 +1,362 @@
+"""Attention under an encoding: check, plan, and run the plan.
+
+Position enters where the encoding says: `rotate` turns queries and keys, a bias is added to the
+scores. A bias that factors goes in as channels of its own, so that the plain causal kernel
+computes it with gradients and without a matrix of length x length.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ropewalk.attention.flex import flex
+from ropewalk.attention.plan import AttentionPlan, Kernel, Needs, choose
+from ropewalk.attention.visible import Visible, check_order
+from ropewalk.errors import PositionError, UsageError
+from ropewalk.positions.base import PositionEncoding, ScoreFeatures
+from ropewalk.positions.checks import check_fit, check_positions
+from ropewalk.positions.exact import wide
+from ropewalk.positions.relative import RelativeBias
+from ropewalk.rope.spec import Window
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encoding: PositionEncoding,
+    *,
+    position_ids: Tensor,
+    k_position_ids: Tensor | None = None,
+    causal: bool = True,
+    documents: Tensor | None = None,
+    k_documents: Tensor | None = None,
+    window: Window | None = None,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+    softmax_factor: float = 1.0,
+    kernel: Kernel = "auto",
+) -> Tensor:
+    """softmax(scale * q k + bias) v: (batch, heads, q_length, value channels), dtype of q.
+
+    q: (batch, heads, q_length, head_dim); k and v: (batch, kv_heads, k_length, ...), where
+    kv_heads divides heads. `k_position_ids` are given where keys are not the queries' own
+    tokens (a cache); such keys are taken un-rotated. Without them `causal` goes by the order of
+    the row, with them by positions: a query sees keys at its own position and before.
+
+    `documents`, (batch, length) or (length,): tokens see only tokens of the same number, so
+    packed rows need it and padding takes a number of its own; `k_documents` goes with
+    `k_position_ids`. `window` goes by positions. `mask`: bools, (batch, k_length) for keys or
+    broadcasting to (batch, heads, q_length, k_length), True where a key may be seen. A query
+    that sees no key gives zeros. `scale` is 1/sqrt(head_dim) unless given (T5: 1.0), and
+    `softmax_factor` multiplies it.
+
+    `plan_attention` takes the same arguments and says how this is computed. Raises PositionError
+    for positions, UsageError for shapes, masks and kernels that do not fit.
+    """
+    call = _prepare(
+        q, k, v, encoding, position_ids, k_position_ids, causal, documents, k_documents, window,
+        mask, scale, softmax_factor, kernel,
+    )  # fmt: skip
+    return _run(call)
+
+
+def plan_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encoding: PositionEncoding,
+    *,
+    position_ids: Tensor,
+    k_position_ids: Tensor | None = None,
+    causal: bool = True,
+    documents: Tensor | None = None,
+    k_documents: Tensor | None = None,
+    window: Window | None = None,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+    softmax_factor: float = 1.0,
+    kernel: Kernel = "auto",
+) -> AttentionPlan:
+    """How `attention` with the same arguments is computed, why, and what it costs."""
+    call = _prepare(
+        q, k, v, encoding, position_ids, k_position_ids, causal, documents, k_documents, window,
+        mask, scale, softmax_factor, kernel,
+    )  # fmt: skip
+    return call.plan
+
+
+_BLOCK = 32
+"""What lengths are padded to a multiple of, in fp32."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One checked call. q, k, v are not turned yet; `dtype` is what they are computed in."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    encoding: PositionEncoding
+    position_ids: Tensor
+    k_position_ids: Tensor | None
+    visible: Visible
+    features: ScoreFeatures | None
+    scale: float
+    dtype: torch.dtype
+    plan: AttentionPlan
+
+    @property
+    def k_ids(self) -> Tensor:
+        return self.position_ids if self.k_position_ids is None else self.k_position_ids
+
+
+def _prepare(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encoding: PositionEncoding,
+    position_ids: Tensor,
+    k_position_ids: Tensor | None,
+    causal: bool,
+    documents: Tensor | None,
+    k_documents: Tensor | None,
+    window: Window | None,
+    mask: Tensor | None,
+    scale: float | None,
+    softmax_factor: float,
+    kernel: Kernel,
+) -> _Call:
+    """Check everything that was given and decide how to compute it."""
+    _check_shapes(q, k, v, encoding)
+    _check_ids(position_ids, q, "position_ids")
+    _check_ids(position_ids if k_position_ids is None else k_position_ids, k, "k_position_ids")
+    if encoding.causal_only and not causal:
+        raise PositionError(
+            f"{type(encoding).__name__} is right only for keys before their query; leave causal "
+            "at True, or take an encoding for both directions (Alibi(symmetric=True))"
+        )
+    visible = _visible(
+        q, k, position_ids, k_position_ids, causal, documents, k_documents, window, mask
+    )
+    factor = softmax_factor * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if not 0 < factor < math.inf:
+        raise UsageError(f"the scores' scale is {factor}; it is a finite number above 0")
+    dtype = q.dtype
+    if torch.is_autocast_enabled(q.device.type):
+        dtype = torch.get_autocast_dtype(q.device.type)
+    k_ids = position_ids if k_position_ids is None else k_position_ids
+    biased = type(encoding).score_bias is not PositionEncoding.score_bias
+    features = encoding.score_features(position_ids, k_ids, dtype, scale=factor) if biased else None
+    needs = Needs(
+        shape=(q.shape[0], q.shape[1], q.shape[2], k.shape[2]),
+        bias=_kind(encoding, biased, features),
+        whole=visible.whole,
+        trains=torch.is_grad_enabled()
+        and any(x.requires_grad for x in (q, k, v, *encoding.parameters())),
+        device=q.device.type,
+        kernel=kernel,
+        can_fuse=not biased or isinstance(encoding, RelativeBias),
+        mask_rows=visible.rows,
+        mask_heads=visible.heads,
+        bias_rows=max(ids.shape[0] if ids.dim() > 1 else 1 for ids in (position_ids, k_ids)),
+    )
+    return _Call(
+        q, k, v, encoding, position_ids, k_position_ids, visible, features, factor, dtype,
+        choose(needs),
+    )  # fmt: skip
+
+
+def _kind(
+    encoding: PositionEncoding, biased: bool, features: ScoreFeatures | None
+) -> Literal["none", "factored", "relative", "general"]:
+    if not biased:
+        return "none"
+    if features is not None:
+        return "factored"
+    return "relative" if isinstance(encoding, RelativeBias) else "general"
+
+
+def _check_shapes(q: Tensor, k: Tensor, v: Tensor, encoding: PositionEncoding) -> None:
+    """Refuse tensors that do not go together. Raises UsageError."""
+    shapes = " ".join(f"{n} {tuple(x.shape)}" for n, x in (("q", q), ("k", k), ("v", v)))
+    if not q.dim() == k.dim() == v.dim() == 4:
+        raise UsageError(f"got {shapes}; each is (batch, heads, length, channels)")
+    if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+        raise UsageError(
+            f"got {shapes}; batch is the same in all, channels in q and k, heads and length in "
+            "k and v"
+        )
+    if q.shape[1] % max(k.shape[1], 1):
+        raise UsageError(f"got {shapes}; the number of key heads must divide that of the queries")
+    if len({q.dtype, k.dtype, v.dtype}) > 1 and not torch.is_autocast_enabled(q.device.type):
+        raise UsageError(f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}; give one dtype")
+    heads = getattr(encoding, "heads", None)
+    if isinstance(heads, int) and heads != q.shape[1]:
+        raise UsageError(f"the encoding has a bias for {heads} heads and q has {q.shape[1]}")
+
+
+def _check_ids(ids: Tensor, tokens: Tensor, what: str) -> None:
+    """Refuse ids that do not give every one of `tokens` (batch, heads, length, ...) a position."""
+    if what == "k_position_ids" and ids.shape[-1:] != tokens.shape[2:3]:
+        raise PositionError(
+            f"there are {tokens.shape[2]} keys and positions of {tuple(ids.shape)}; give "
+            "k_position_ids, the positions of all keys, cached ones included"
+        )
+    check_positions(ids, what=what)
+    axes = ids.shape[0] if ids.dim() == 3 else None
+    check_fit(ids, tokens.shape[0], tokens.shape[2], axes, what)
+
+
+def _visible(
+    q: Tensor,
+    k: Tensor,
+    position_ids: Tensor,
+    k_position_ids: Tensor | None,
+    causal: bool,
+    documents: Tensor | None,
+    k_documents: Tensor | None,
+    window: Window | None,
+    mask: Tensor | None,
+) -> Visible:
+    """The rule of who sees whom. Raises PositionError or UsageError."""
+    same = k_position_ids is None
+    if position_ids.dim() == 3 and not same and (causal or window is not None):
+        raise PositionError(
+            "positions of several axes have no order between queries and cached keys; give "
+            "causal=False and a mask"
+        )
+    if (documents is None) != (k_documents is None) and not (same and k_documents is None):
+        raise UsageError("with k_position_ids, give documents and k_documents, or neither")
+    if window is not None and window.size < 1:
+        raise UsageError(f"window.size is {window.size}; a query sees itself, so it is 1 or more")
+    q_rows = _rows(position_ids)
+    q_documents = _documents(documents, q, "documents")
+    visible = Visible(
+        q_positions=q_rows,
+        k_positions=q_rows if k_position_ids is None else _rows(k_position_ids),
+        same_tokens=same,
+        causal=causal,
+        window=window,
+        q_documents=q_documents,
+        k_documents=q_documents if same else _documents(k_documents, k, "k_documents"),
+        mask=_mask(mask, q, k),
+    )
+    if causal and visible.whole:
+        check_order(position_ids)
+    return visible
+
+
+def _rows(ids: Tensor) -> Tensor:
+    """Positions as (rows, length), int64; of several axes, the place in the row."""
+    if ids.dim() == 3:
+        return torch.arange(ids.shape[-1], device=ids.device)[None]
+    return ids.long().view(-1, ids.shape[-1])
+
+
+def _documents(ids: Tensor | None, tokens: Tensor, what: str) -> Tensor | None:
+    """Document numbers as (rows, length)."""
+    if ids is None:
+        return None
+    if ids.is_floating_point() or ids.dim() not in (1, 2):
+        raise UsageError(f"{what} is {ids.dtype} {tuple(ids.shape)}; integers (batch, length)")
+    check_fit(ids, tokens.shape[0], tokens.shape[2], None, what)
+    return ids.view(-1, ids.shape[-1])
+
+
+def _mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
+    """The mask with four dimensions."""
+    if mask is None:
+        return None
+    wanted = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    four = mask[:, None, None, :] if mask.dim() == 2 else mask
+    fits = four.dim() == 4 and all(
+        size in (1, full) for size, full in zip(four.shape, wanted, strict=True)
+    )
+    if mask.dtype != torch.bool or not fits:
+        raise UsageError(
+            f"mask is {mask.dtype} {tuple(mask.shape)}; bools that broadcast to {wanted}, or "
+            f"({wanted[0]}, {wanted[3]}) for keys, True where a key may be seen"
+        )
+    return four
+
+
+def _run(call: _Call) -> Tensor:
+    """Turn, cast, and hand over to the kernel of the plan."""
+    q, k = call.encoding.rotate(call.q, call.k, call.position_ids, call.k_position_ids)
+    q, k, v = (x.to(call.dtype) for x in (q, k, call.v))
+    device = q.device.type
+    # Under autocast the kernels would round features and biases to 16 bits.
+    casting = torch.is_autocast_enabled(device)
+    with torch.autocast(device, enabled=False) if casting else nullcontext():
+        match call.plan.path:
+            case "sdpa":
+                return _sdpa(q, k, v, call.scale, causal=call.visible.causal)
+            case "masked sdpa":
+                return _sdpa(q, k, v, call.scale, mask=call.visible.matrix())
+            case "features" | "masked features":
+                return _with_features(call, q, k, v)
+            case "dense bias":
+                return _sdpa(q, k, v, call.scale, mask=_dense_bias(call, q))
+            case "flex":
+                bias = call.encoding if isinstance(call.encoding, RelativeBias) else None
+                return flex(q, k, v, bias, call.visible, call.scale)
+
+
+def _sdpa(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool = False,
+    mask: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    grouped = q.shape[1] != k.shape[1]
+    return functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
+
+
+def _with_features(call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """SDPA with the features before the head's channels.
+
+    Values are padded to the same width, since SDPA leaves its fast kernels where widths differ.
+    Lengths are padded in fp32, because a matrix product of a few rows or columns, as the last
+    block of an odd length would be, sums channels in another order, and the features cancel
+    only in theirs. Padded keys come after every query, padded queries are cut off again.
+    """
+    features, visible = call.features, call.visible
+    if features is None:
+        raise UsageError("this plan needs an encoding that factors")
+    batch = q.shape[0]
+    q = torch.cat((features.query.expand(batch, -1, -1, -1), q), dim=-1)
+    k = torch.cat((features.key.expand(batch, k.shape[1], -1, -1), k), dim=-1)
+    width = max(q.shape[-1], v.shape[-1])
+    if q.device.type == "cuda":
+        width += -width % 8  # what the GPU's flash kernels ask for
+    q_length, values = q.shape[2], v.shape[-1]
+    blocks = _BLOCK if q.dtype in (torch.float32, torch.float64) else 1
+    q_more, k_more = -q_length % blocks, -k.shape[2] % blocks
+    q = functional.pad(q, (0, width - q.shape[-1], 0, q_more))
+    k, v = (functional.pad(x, (0, width - x.shape[-1], 0, k_more)) for x in (k, v))
+    if visible.whole:
+        out = _sdpa(q, k, v, call.scale, causal=True)
+    else:
+        seen = functional.pad(visible.matrix(), (0, k_more))
+        out = _sdpa(q, k, v, call.scale, mask=functional.pad(seen, (0, 0, 0, q_more), value=True))
+    return out[:, :, :q_length, :values]
+
+
+def _dense_bias(call: _Call, q: Tensor) -> Tensor:
+    """The bias, minus infinity where a key is not seen, four-dimensional, as SDPA takes it."""
+    bias = call.encoding.score_bias(call.position_ids, call.k_ids)
+    if bias is None:
+        raise UsageError("this plan needs an encoding with a bias")
+    bias = bias if bias.dim() == 4 else bias[None]
+    if call.visible.causal or not call.visible.whole:
+        bias = bias.masked_fill(~call.visible.matrix(), -math.inf)
+    # The GPU's kernels take a bias in the queries' dtype only; a CPU's take fp32 beside 16 bits.
+    return bias.to(wide(q.dtype) if q.device.type == "cpu" else q.dtype)
