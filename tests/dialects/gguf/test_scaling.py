@@ -248,11 +248,39 @@ def test_the_multiplier_of_another_architecture_is_unread(gguf_spec: Spec) -> No
 
 
 def test_partial_yarn_is_named_and_not_computed(gguf_spec: Spec) -> None:
-    read = gguf_spec("llama", **YARN, rope__scaling__yarn_ext_factor=0.5)
+    read = gguf_spec("grok", **YARN, rope__scaling__yarn_ext_factor=0.5)
     assert isinstance(rotary(read).scaling, UnknownScaling)
-    assert rotary(gguf_spec("llama", **YARN, rope__scaling__yarn_ext_factor=0.0)).scaling == Linear(
+    assert rotary(gguf_spec("grok", **YARN, rope__scaling__yarn_ext_factor=0.0)).scaling == Linear(
         40.0
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "usual"),
+    [("yarn_beta_fast", 16.0, "32"), ("yarn_beta_slow", 2.0, "1"), ("yarn_ext_factor", 0.0, "1")],
+)
+def test_most_architectures_do_not_read_yarns_finer_keys(
+    gguf_spec: Spec, key: str, value: float, usual: str
+) -> None:
+    read = gguf_spec("llama", **YARN, **{f"rope__scaling__{key}": value})
+    assert rotary(read).scaling == rotary(gguf_spec("llama", **YARN)).scaling
+    (remark,) = (r for r in read.remarks if r.code == "yarn-key-unread")
+    assert f"llama.rope.scaling.{key} is {value:g}" in remark.text
+    assert remark.text.endswith(f"computes with {usual}")
+    assert f"--{key.replace('_', '-')}" in remark.remedy
+
+
+def test_the_usual_value_of_an_unread_key_needs_no_remark(gguf_spec: Spec) -> None:
+    usual = {"yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0, "yarn_ext_factor": 1.0}
+    read = gguf_spec("llama", **YARN, **{f"rope__scaling__{k}": v for k, v in usual.items()})
+    assert codes(read) == set()
+
+
+def test_mistral_3_reads_the_ends_of_the_ramp(gguf_spec: Spec) -> None:
+    keys = {"rope__scaling__yarn_beta_fast": 4.0, "rope__scaling__yarn_beta_slow": 2.0}
+    found = rotary(gguf_spec("mistral3", **YARN, **keys)).scaling
+    assert isinstance(found, Yarn)
+    assert (found.beta_fast, found.beta_slow) == (4.0, 2.0)
 
 
 def test_an_unknown_scaling_type_keeps_its_name(gguf_spec: Spec) -> None:

@@ -52,7 +52,8 @@ class ArchFacts:
     `scale_by_width_layers`: models of so many layers scale by 1/sqrt(width / heads) instead.
     `temperature`: see `SoftmaxRule`. `mla`: latent attention, in which YaRN's amplitude moves
     into the softmax scale. `yarn_log_unit`: what one unit of mscale_all_dim is in
-    `yarn_log_multiplier`, None where llama.cpp does not read that key.
+    `yarn_log_multiplier`, None where llama.cpp does not read that key. `yarn_reads`: the keys
+    `rope.scaling.yarn_*` that it reads here; elsewhere a file may state them to no effect.
     """
 
     layout: Layout = "half"
@@ -74,8 +75,10 @@ class ArchFacts:
     temperature: tuple[float, float] | None = None
     mla: bool = False
     yarn_log_unit: float | None = None
+    yarn_reads: frozenset[str] = frozenset()
 
 
+_BETAS = frozenset({"beta_fast", "beta_slow"})
 _NORM = ArchFacts("interleaved")
 _NEOX = ArchFacts()
 _NONE = ArchFacts(rotary=False)
@@ -108,7 +111,7 @@ ARCHITECTURES: dict[str, ArchFacts] = {
     "baichuan": ArchFacts("interleaved", alibi=8.0, alibi_layers=40),
     # Latent attention.
     **dict.fromkeys("deepseek2 deepseek2-ocr glm-dsa mistral4".split(), _MLA),
-    "mistral3": ArchFacts("interleaved", yarn_log_unit=1.0),
+    "mistral3": ArchFacts("interleaved", yarn_log_unit=1.0, yarn_reads=_BETAS),
     # Windows on some layers.
     "gemma2": ArchFacts(
         windows=WindowPattern(2, default_size=4096), softcap=50.0, scale_by_width_layers=46
@@ -128,7 +131,7 @@ ARCHITECTURES: dict[str, ArchFacts] = {
     "olmo2": ArchFacts(windows=WindowPattern(4), local_unscaled=True),
     "plamo3": ArchFacts(windows=WindowPattern(8), local_base=1e4),
     "phi3": ArchFacts(windows=WindowPattern(0)),
-    "grok": ArchFacts(softcap=30.0),
+    "grok": ArchFacts(softcap=30.0, yarn_reads=_BETAS | {"ext_factor"}),
     # Layers without position.
     "cohere2": ArchFacts("interleaved", windows=WindowPattern(4), full_has_position=False),
     "exaone4": _ISWA4_NOPE,

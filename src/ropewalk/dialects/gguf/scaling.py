@@ -114,7 +114,7 @@ class ScalingReader:
                 warn=True,
             )
             return UnknownScaling(kind, (("factor", f"{factor:g}"),)), "rope.scaling.type"
-        extrapolation = keys.number("rope.scaling.yarn_ext_factor", negative=True)
+        extrapolation = self._yarn_number("ext_factor", 1.0 if kind == "yarn" else 0.0)
         if extrapolation is None or extrapolation < 0:
             extrapolation = 1.0 if kind == "yarn" else 0.0
         if extrapolation:
@@ -162,13 +162,29 @@ class ScalingReader:
         scaling = Yarn(
             factor,
             self.trained,
-            beta_fast=keys.number("rope.scaling.yarn_beta_fast") or 32.0,
-            beta_slow=keys.number("rope.scaling.yarn_beta_slow") or 1.0,
+            beta_fast=self._yarn_number("beta_fast", 32.0) or 32.0,
+            beta_slow=self._yarn_number("beta_slow", 1.0) or 1.0,
             attention_factor=amplitude,
             mscale=mscale,
             mscale_all_dim=all_dim,
         )
         return scaling, "rope.scaling.type"
+
+    def _yarn_number(self, name: str, usual: float) -> float | None:
+        """`rope.scaling.yarn_<name>` where llama.cpp reads it for this architecture."""
+        key = f"rope.scaling.yarn_{name}"
+        value = self.keys.number(key, negative=name == "ext_factor")
+        if value is None or name in self.facts.yarn_reads:
+            return value
+        if value != usual:
+            self.keys.remark(
+                "yarn-key-unread",
+                f"{self.keys.name(key)} is {value:g}, and llama.cpp does not read it for "
+                f"{self.keys.arch}: it computes with {usual:g}",
+                f"state it when serving, with --yarn-{name.replace('_', '-')}",
+                warn=True,
+            )
+        return None
 
     def _mscale_pair(self) -> tuple[float | None, float | None]:
         """(mscale, mscale_all_dim): llama.cpp takes mscale for 1, and for DeepSeek-V2 as equal."""

@@ -188,9 +188,15 @@ def _plan_yarn(scaling: Yarn, keys: Keys, facts: ArchFacts, changes: Changes) ->
         f"{prefix}factor": s,
         f"{prefix}original_context_length": scaling.ramp_length,
     }
-    if (scaling.beta_fast, scaling.beta_slow) != (32.0, 1.0):
-        changes.keys[f"{prefix}yarn_beta_fast"] = scaling.beta_fast
-        changes.keys[f"{prefix}yarn_beta_slow"] = scaling.beta_slow
+    for name, usual in (("beta_fast", 32.0), ("beta_slow", 1.0)):
+        value = getattr(scaling, name)
+        if value == usual:
+            continue
+        if name not in facts.yarn_reads:
+            raise DIALECT.refusal(
+                name, f"{value:g}", f"llama.cpp reads none for {keys.arch} and takes {usual:g}"
+            )
+        changes.keys[f"{prefix}yarn_{name}"] = value
     own = yarn_mscale(s)
     if scaling.mscale_all_dim and facts.yarn_log_unit is not None:
         all_dim = scaling.mscale_all_dim
