@@ -38,6 +38,9 @@ def flex(
 
     `bias` is looked up by head and distance; grouped keys are served as they are.
     """
+    if not torch.is_grad_enabled():
+        # On a CPU it refuses tensors that require gradients even where none are recorded.
+        q, k, v = q.detach(), k.detach(), v.detach()
     score = None
     if bias is not None:
         tables = bias.tables(q.device)
