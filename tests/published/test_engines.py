@@ -52,7 +52,7 @@ ALONE = {"mscale": 0.707, "mscale_all_dim": 0}
 # dictionary, (HF 5, vLLM as read, llama.cpp, mlx-lm) on a model with plain attention
 PLAIN: list[tuple[dict[str, Any], tuple[float, float, float, float]]] = [
     ({}, (1.36889, 1.36889, 1.36889, 1.36889)),
-    (PAIR, (1.0, 1.36889, 1.08572, 1.0)),
+    (PAIR, (1.0, 1.36889, 1.36889, 1.0)),
     (ALONE, (1.36889, 1.36889, 1.36889, 1.26080)),
     ({"attention_factor": 1.0}, (1.0, 1.36889, 1.36889, 1.36889)),
     ({"attn_factor": 0.5}, (1.36889, 0.68444, 0.68444, 1.36889)),
@@ -67,6 +67,19 @@ def test_one_dictionary_has_as_many_amplitudes_as_engines(
     assert tuple(found[name] for name in (HF, OLD, CPP, MLX)) == pytest.approx(expected, abs=1.1e-5)
     # The alignment of September 2026 brought vLLM to transformers' rule.
     assert found[NEW] == found[HF]
+
+
+def test_llama_cpp_reads_yarns_finer_keys_for_mistral_3_and_for_few_others() -> None:
+    fine = {"rope_scaling": {**YARN_40, **PAIR, "beta_fast": 4.0}}
+    ministral = views({**LLAMA, "model_type": "ministral3", **fine})[CPP]
+    llama = views({**LLAMA, **fine})[CPP]
+    # 1.3688879 / 1.2608038: mscale is taken for 1.
+    assert ministral.attention_factor == pytest.approx(1.08572, abs=1e-5)
+    assert {"mscale_all_dim", "beta_fast"} <= {*llama.ignored} - {*ministral.ignored}
+    plain = views({**LLAMA, "rope_scaling": YARN_40})[CPP]
+    assert llama.claim is not None
+    assert llama.claim == plain.claim
+    assert ministral.claim != plain.claim
 
 
 # dictionary, amplitude of vLLM's deepseek_yarn, its softmax factor

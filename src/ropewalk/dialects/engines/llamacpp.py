@@ -21,6 +21,8 @@ from ropewalk.rope.scaling import (
 
 CONVERTER_LENGTH = 8192
 """The converter's reference length for llama3 where the top of the file names none."""
+FINE_YARN = frozenset({"mistral3", "ministral3"})
+"""Model types of which it reads the ends of YaRN's ramp and, beside latent attention's, mscale."""
 
 
 def dynamic(given: Given) -> Effect:
@@ -30,20 +32,28 @@ def dynamic(given: Given) -> Effect:
 
 
 def yarn(given: Given) -> Effect:
-    """Whole pairs always; mscale is taken for 1, but for DeepSeek-V2, where it is all_dim.
+    """Whole pairs always; mscale_all_dim and the ramp's ends by the loader of the architecture.
 
     The kernel's own factor is divided out before, so what is left is
-    m(s, mscale) / m(s, mscale_all_dim) x attn_factor.
+    m(s, mscale) / m(s, mscale_all_dim) x attn_factor, where mscale is taken for 1, but for
+    DeepSeek-V2, where it is all_dim.
     """
     scaling = given.scaling(Yarn)
-    s, all_dim = scaling.factor, scaling.mscale_all_dim or 0.0
+    s, fine = scaling.factor, given.model_type in FINE_YARN
+    all_dim = (scaling.mscale_all_dim or 0.0) if fine or given.mla else 0.0
     mscale = all_dim if given.mla and all_dim else 1.0
     amplitude = yarn_mscale(s, mscale) / yarn_mscale(s, all_dim)
     stated = given.number("attn_factor")
     amplitude *= 1.0 if stated is None else stated
     changed = replace(scaling, attention_factor=amplitude, truncate=True)
-    read = frozenset({"factor", ORIGINAL, "beta_fast", "beta_slow", "mscale_all_dim"})
-    rules = ["mscale is taken for 1"] if scaling.mscale and not given.mla else []
+    read = frozenset({"factor", ORIGINAL, "beta_fast", "beta_slow"})
+    if fine or given.mla:
+        read |= {"mscale_all_dim"}
+    rules = ["mscale is taken for 1"] if scaling.mscale and fine else []
+    if (scaling.beta_fast, scaling.beta_slow) != (32.0, 1.0) and not fine:
+        changed = replace(changed, beta_fast=32.0, beta_slow=1.0)
+        read -= {"beta_fast", "beta_slow"}
+        rules.append("beta_fast and beta_slow stay 32 and 1 for this architecture")
     if not scaling.truncate:
         rules.append("the ramp's ends are rounded to whole pairs all the same")
     softmax = yarn_mscale(s, all_dim) ** 2 if given.mla else None
