@@ -181,6 +181,23 @@ def test_new_angles_under_llama3_are_a_note(make_spec: MakeSpec) -> None:
     assert "reference length" in finding.text
 
 
+def test_new_angles_under_longrope_are_a_note_unless_its_factors_end_too_early(
+    make_spec: MakeSpec,
+) -> None:
+    # Phi-3-mini-128k stretches its slowest pairs 64.8 times, and claims 32.
+    enough = LongRope((1.0,) * 64, (1.0,) * 40 + (2.0,) * 8 + (64.8,) * 16, 4096, 32.0)
+    result = audit(make_spec(scaling=enough, trained=4096, claimed=131072))
+    assert must(result, "unseen-angles").severity == "note"
+    assert found(result, "long-factors-short") is None
+    # A copy of Phi-3.5's file that goes about has a list that ends at 1.23.
+    early = LongRope((1.0,) * 64, (1.0,) * 48 + (1.23,) * 16, 4096, 32.0)
+    finding = must(
+        audit(make_spec(scaling=early, trained=4096, claimed=131072)), "long-factors-short"
+    )
+    assert finding.severity == "warning"
+    assert "reach 1.23 at most, and 131072 tokens are 32 times 4096" in finding.text
+
+
 def test_a_model_without_a_length_key_is_told_without_a_guess(make_spec: MakeSpec) -> None:
     t5 = audit(make_spec(RelativeBuckets(32, 128), claimed=None))
     assert "no last position" in must(t5, "no-claimed-length").text

@@ -161,12 +161,39 @@ def _unseen(spec: PositionSpec, trained: Length, part: RotaryAudit) -> Iterator[
             "Read the model's report for the lengths of its last training.",
         )
         return
+    if isinstance(part.rotary.scaling, LongRope):
+        yield from _unseen_by_longrope(spec, text, part.rotary.scaling)
+        return
     yield Finding(
         "unseen-angles",
         "warning",
         text,
         "Scale further, train at the claimed length, or stay within the trained one.",
     )
+
+
+def _unseen_by_longrope(spec: PositionSpec, text: str, scaling: LongRope) -> Iterator[Finding]:
+    """LongRoPE's factors are searched pair by pair and then trained with, so that unseen angles
+    are no surprise; slowest pairs that are not stretched as far as the claim are one.
+    """
+    yield Finding(
+        "unseen-angles",
+        "note",
+        f"{text[:-1]}; that is the length before the factors were searched, and training with "
+        "them may have shown them.",
+        "Read the model's report for the lengths of its last training.",
+    )
+    widest, needed = max(scaling.long_factor), (spec.claimed.tokens or 0) / scaling.switch_length
+    if widest < needed and not _agree(widest, needed):
+        yield Finding(
+            "long-factors-short",
+            "warning",
+            f"the long factors reach {widest:g} at most, and {spec.claimed.tokens} tokens are "
+            f"{needed:g} times {scaling.switch_length}: the slowest pairs are not stretched as far "
+            "as the claim.",
+            "Compare the list with the publisher's file; if it is so there, stay within the "
+            "original length.",
+        )
 
 
 def _base_need(trained: Length, part: RotaryAudit) -> Iterator[Finding]:
