@@ -7,6 +7,7 @@ checkpoint brings is ever run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from ropewalk.dialects.hf.facts import Facts, LearnedFacts, RotaryFacts
@@ -61,6 +62,7 @@ def read_config(
     if not isinstance(config, Mapping):
         raise ConfigError(f"{where}: a configuration is a JSON object, not {type(config).__name__}")
     notes = Notes()
+    _remark_on_endless_numbers(config, notes)
     family = find_family(Section(config, where), notes)
     tokenizer = None
     if tokenizer_config is not None:
@@ -70,6 +72,27 @@ def read_config(
     if isinstance(family.facts, RotaryFacts):
         return _rotary_spec(family, family.facts, tokenizer, notes)
     return _unrotated_spec(family, family.facts, tokenizer, notes)
+
+
+def _remark_on_endless_numbers(config: Mapping[str, object], notes: Notes) -> None:
+    """Infinity and NaN, which Python writes and reads and JSON does not have."""
+    found: list[str] = []
+    waiting: list[tuple[str, object]] = list(config.items())
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting.extend(value.items())
+        elif isinstance(value, list | tuple):
+            waiting.extend((key, item) for item in value)
+        elif isinstance(value, float) and not math.isfinite(value) and key not in found:
+            found.append(key)
+    if found:
+        notes.note(
+            "not-strict-json",
+            f"{', '.join(sorted(found))} holds Infinity or NaN, which JSON does not have: Python "
+            "reads the file, and a strict parser stops there",
+            "write a large finite number where an engine cannot load the file",
+        )
 
 
 def _rotary_spec(
