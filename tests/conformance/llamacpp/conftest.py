@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,8 @@ import numpy as np
 import pytest
 
 from ropewalk.dialects.gguf.archs import ARCHITECTURES
+from ropewalk.models.rotary_tables import install
+from ropewalk.rope.spec import PositionSpec
 
 SERVE = Path(__file__).with_name("serve.py")
 NO_ENGINE = 77
@@ -28,6 +31,10 @@ START_SECONDS = 60.0
 REPLY_SECONDS = 60.0
 TOP = 20
 """How many of the likeliest tokens are compared."""
+CONTEXT = 512
+"""The room that the server is started with, in tokens."""
+LENGTHS = (16, 64, 200, 500)
+"""Of prompts: two below the 128 tokens of training that most files state, two above them."""
 
 SPECIAL = ["<s>", "</s>", "<unk>"]
 Array = np.ndarray[Any, Any]
@@ -204,9 +211,10 @@ def _write_gguf(
 
 
 @contextlib.contextmanager
-def _served(model: Path, context: int) -> Iterator[LogProbabilities]:
+def _served(model: Path, context: int, **options: float | str) -> Iterator[LogProbabilities]:
     address, log = model.with_suffix(".address"), model.with_suffix(".log")
-    command = [sys.executable, str(SERVE), str(model), str(context), str(address)]
+    words = [str(model), str(context), str(address), json.dumps(options)]
+    command = [sys.executable, str(SERVE), *words]
     with log.open("w") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
@@ -273,12 +281,13 @@ def _tail(log: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def serve() -> Callable[[Path, int], contextlib.AbstractContextManager[LogProbabilities]]:
-    """serve(path, context): llama.cpp serving a file, for as long as a `with` block lasts.
+def serve() -> Callable[..., contextlib.AbstractContextManager[LogProbabilities]]:
+    """serve(path, context, **options): llama.cpp serving a file, as long as a `with` block lasts.
 
-    The block gets a function from token ids to {id: log-probability} of the likeliest next
-    tokens. Fails with the end of the server's log when it does not start in time or gives up;
-    the process is gone afterwards in any case.
+    `options` are parameters of the server by its own names. The block gets a function from
+    token ids to {id: log-probability} of the likeliest next tokens. Fails with the end of the
+    server's log when it does not start in time or gives up; the process is gone afterwards in
+    any case.
     """
     return _served
 
@@ -294,15 +303,47 @@ def prompt() -> Callable[[int], list[int]]:
     return draw
 
 
-@pytest.fixture(scope="session")
-def log_probabilities() -> Callable[[Any, Sequence[int]], dict[int, float]]:
-    """log_probabilities(model, ids): {id: log-probability} of every token, by transformers."""
+def _log_probabilities(model: Any, ids: Sequence[int]) -> dict[int, float]:
+    """{id: log-probability} of every next token, by transformers."""
+    import torch
 
-    def compute(model: Any, ids: Sequence[int]) -> dict[int, float]:
-        import torch
+    with torch.no_grad():
+        logits = model(torch.tensor([list(ids)])).logits[0, -1].double()
+    return dict(enumerate(logits.log_softmax(-1).tolist()))
 
-        with torch.no_grad():
-            logits = model(torch.tensor([list(ids)])).logits[0, -1].double()
-        return dict(enumerate(logits.log_softmax(-1).tolist()))
 
-    return compute
+@dataclass(frozen=True)
+class Bench:
+    """The two implementations, asked the same at every length of LENGTHS."""
+
+    models: Callable[[str], Any]
+    write: Callable[..., Path]
+    prompt: Callable[[int], list[int]]
+
+    def served(self, path: Path, **options: float | str) -> dict[int, dict[int, float]]:
+        """What llama.cpp answers, by length of the prompt."""
+        with _served(path, CONTEXT, **options) as ask:
+            return {length: ask(self.prompt(length)) for length in LENGTHS}
+
+    def misses(
+        self, answers: Mapping[int, Mapping[int, float]], arch: str, spec: PositionSpec
+    ) -> list[float]:
+        """By length, the largest difference from transformers turned by `spec`."""
+        model = self.models(arch)
+        # The engine decides by the size of its context, however short the prompt is.
+        install(model, spec, CONTEXT)
+        found = []
+        for length, theirs in answers.items():
+            ours = _log_probabilities(model, self.prompt(length))
+            found.append(max(abs(value - ours[token]) for token, value in theirs.items()))
+        return found
+
+
+@pytest.fixture
+def bench(
+    random_model: Callable[[str], Any],
+    model_file: Callable[..., Path],
+    prompt: Callable[[int], list[int]],
+) -> Bench:
+    """bench.served(path) asks llama.cpp, bench.misses(answers, arch, spec) compares."""
+    return Bench(random_model, model_file, prompt)

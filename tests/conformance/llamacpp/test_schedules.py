@@ -7,9 +7,7 @@ out. Each case is one GGUF file of random weights, served with single-precision 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,21 +15,16 @@ import pytest
 
 from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.gguf.archs import ARCHITECTURES
-from ropewalk.models.rotary_tables import install
-from ropewalk.rope.spec import PositionSpec
 
 pytestmark = pytest.mark.model
 
 TOLERANCE = 1e-3
 MUST_MISS = 10 * TOLERANCE
 TRAINED = 128
-LENGTHS = (16, 64, 200, 500)
-"""Two below the trained length that most files state, two above it."""
 CONTEXT = 512
 PAIRS = 16
 
 Array = np.ndarray[Any, Any]
-LogProbabilities = dict[int, float]
 
 
 def llama3_divisors() -> Array:
@@ -123,44 +116,8 @@ CASES = {
 }
 
 
-@dataclass(frozen=True)
-class Bench:
-    """The two implementations, asked the same."""
-
-    models: Callable[[str], Any]
-    write: Callable[..., Path]
-    serve: Callable[[Path, int], AbstractContextManager[Callable[[list[int]], LogProbabilities]]]
-    prompt: Callable[[int], list[int]]
-    compute: Callable[[Any, list[int]], LogProbabilities]
-
-    def served(self, path: Path) -> dict[int, LogProbabilities]:
-        """What llama.cpp answers, by length of the prompt."""
-        with self.serve(path, CONTEXT) as ask:
-            return {length: ask(self.prompt(length)) for length in LENGTHS}
-
-    def misses(
-        self, answers: Mapping[int, LogProbabilities], arch: str, spec: PositionSpec
-    ) -> list[float]:
-        """By length, the largest difference from transformers turned by `spec`."""
-        model = self.models(arch)
-        # The engine decides by the size of its context, however short the prompt is.
-        install(model, spec, CONTEXT)
-        found = []
-        for length, theirs in answers.items():
-            ours = self.compute(model, self.prompt(length))
-            found.append(max(abs(value - ours[token]) for token, value in theirs.items()))
-        return found
-
-
-@pytest.fixture
-def bench(
-    random_model: Any, model_file: Any, serve: Any, prompt: Any, log_probabilities: Any
-) -> Bench:
-    return Bench(random_model, model_file, serve, prompt, log_probabilities)
-
-
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_llama_cpp_turns_as_our_reading_of_the_file_says(case: Case, bench: Bench) -> None:
+def test_llama_cpp_turns_as_our_reading_of_the_file_says(case: Case, bench: Any) -> None:
     path = bench.write(case.arch, case.stated(), case.tensors())
     without = bench.write(case.arch, case.always, name="without")
     answers = bench.served(path)
@@ -169,7 +126,7 @@ def test_llama_cpp_turns_as_our_reading_of_the_file_says(case: Case, bench: Benc
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen2", "phi3", "gemma3"])
-def test_a_file_without_a_schedule_turns_by_its_bases(arch: str, bench: Bench) -> None:
+def test_a_file_without_a_schedule_turns_by_its_bases(arch: str, bench: Any) -> None:
     keys = TWO_BASES if arch == "gemma3" else {}
     path = bench.write(arch, keys)
     spec = read_gguf(path)
@@ -177,7 +134,7 @@ def test_a_file_without_a_schedule_turns_by_its_bases(arch: str, bench: Bench) -
 
 
 def test_a_wrong_claim_about_the_layout_would_show(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(ARCHITECTURES, "llama", ARCHITECTURES["qwen2"])
     path = bench.write("llama", {})
