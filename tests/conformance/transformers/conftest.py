@@ -81,9 +81,13 @@ class Upstream:
         shape = self.listed["shapes"].get(model_type, {})
         return self.config_class(model_type)(**{**shape, **changes})
 
+    def rotary_module(self, config: Any) -> Any:
+        """The model's own rotary module."""
+        return self._rotary_class(config)(config)
+
     def tables(self, config: Any) -> dict[str, Table]:
         """The tables of the model's own rotary module, by kind of layer, "" for all layers."""
-        module = self._rotary_class(config)(config)
+        module = self.rotary_module(config)
         if hasattr(module, "inv_freq"):
             amplitude = float(getattr(module, "attention_scaling", 1.0))
             return {"": (module.inv_freq.flatten().tolist(), amplitude)}
