@@ -30,6 +30,7 @@ FLOORS = (
     "dialects",
     "audit",
     "attention",
+    "inputs",
     "models",
     "prove",
     "report",
