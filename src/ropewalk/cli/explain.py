@@ -1,0 +1,63 @@
+"""`ropewalk explain TOPIC`: what position is for, in numbers computed on the spot."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+explain_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Explain what position is for, in numbers computed on the spot.",
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+
+@explain_app.command("order")
+def order_command(as_json: AsJson = False) -> None:
+    """Who bites whom: attention without position cannot tell, and the raw index is no help."""
+    _need_torch()
+    from ropewalk.explain.order import explain_order
+    from ropewalk.report.explain_text import order_lines
+
+    order = explain_order()
+    if as_json:
+        _print_json({"schema": "ropewalk.explain.order/1", **dataclasses.asdict(order)})
+    else:
+        _print_lines(order_lines(order))
+
+
+@explain_app.command("scale")
+def scale_command(as_json: AsJson = False) -> None:
+    """Why token vectors are multiplied by sqrt(d_model) before position is added."""
+    _need_torch()
+    from ropewalk.explain.scale import explain_scale
+    from ropewalk.report.explain_text import scale_lines
+
+    rows = explain_scale()
+    if as_json:
+        document = [dataclasses.asdict(row) for row in rows]
+        _print_json({"schema": "ropewalk.explain.scale/1", "rows": document})
+    else:
+        _print_lines(scale_lines(rows))
+
+
+def _need_torch() -> None:
+    """Raises MissingPartError without torch, which computes every number here."""
+    from ropewalk.models.load import check_device
+
+    check_device("cpu", "float32")
+
+
+def _print_json(document: dict[str, object]) -> None:
+    typer.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)

@@ -1,0 +1,27 @@
+"""`explain` as a user runs it: text in 80 columns, or one JSON document."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_explain_order_is_plain_text_in_80_columns(run: Run) -> None:
+    done = run("explain", "order")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    for words in ("dog bites man / man bites dog", "16,000,000", "252,003.000", "-0.416"):
+        assert words in done.stdout
+
+
+def test_explain_scale_is_one_json_document(run: Run) -> None:
+    done = run("explain", "scale", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert document["schema"] == "ropewalk.explain.scale/1"
+    widths = [row["d_model"] for row in document["rows"]]
+    assert widths == [64, 128, 256, 512, 1024, 2048, 4096]
