@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 
 SPECIAL = BOS, EOS, UNKNOWN = ["<s>", "</s>", "<unk>"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_reaches_the_tests() -> None:
+    """Tests started in the background ignore SIGINT, and their children with them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ropewalk.audit import Audit, audit
@@ -167,15 +168,22 @@ def _check(settings: ProofSettings) -> None:
 def _try_folder(folder: Path) -> None:
     """Refuse, while it is cheap, a folder that cannot be written or that another run holds.
 
-    Nothing is held here: the store takes the folder for good once it knows which run this is.
+    Nothing is held or left here: the store takes the folder for good once it knows which run
+    this is.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if folder.is_dir():
+            FolderLock.take(folder).release()
+            return
+        above = next(parent for parent in folder.absolute().parents if parent.exists())
+        with TemporaryDirectory(prefix=".ropewalk-", dir=above):
+            pass
     except OSError as error:
         raise StoreError(
             f"cannot make the run folder {folder} ({error.strerror}); choose another --out folder"
         ) from error
-    FolderLock.take(folder).release()
+    if folder.exists():
+        raise StoreError(f"the run folder {folder} is a file; choose another --out folder")
 
 
 def _check_lengths(plan: Plan, maker: PromptMaker) -> None:
