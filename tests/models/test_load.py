@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from ropewalk.errors import ConfigError, MissingPartError, ModelFileError, UsageError
-from ropewalk.models.load import DTYPES, LoadedModel, check_device, load
+from ropewalk.models.load import DTYPES, LoadedModel, check_device, load, load_blocks
 from ropewalk.models.resolve import resolve
 
 Build = Callable[..., Any]
@@ -128,7 +128,7 @@ def test_a_configuration_alone_is_no_model_to_run(folder: Path) -> None:
 
 def test_a_folder_without_weights_says_how_to_get_them(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
-    assert "no weights; to prove a model of the hub, fetch them" in refused(folder)
+    assert "no weights; to run a model of the hub, fetch them" in refused(folder)
 
 
 @pytest.mark.parametrize("keep", [0, 4, 1000, -1000])
@@ -251,6 +251,34 @@ def test_a_model_of_both_sides_is_not_one_that_goes_on_with_a_text(tmp_path: Pat
     T5ForConditionalGeneration(config).save_pretrained(tmp_path / "t5")
     (tmp_path / "t5" / "generation_config.json").unlink(missing_ok=True)
     assert "is a t5 model, and not one that goes on with a text" in refused(tmp_path / "t5")
+
+
+@pytest.mark.parametrize("model_type", ["bert", "llama"])
+def test_blocks_are_loaded_of_a_model_of_any_kind_without_its_head(
+    build: Build, save: Save, model_type: str
+) -> None:
+    made = build(model_type)
+    blocks, tokenizer = load_blocks(resolve(str(save(made))), dtype=torch.float32)
+    assert not hasattr(blocks, "lm_head")
+    assert len(tokenizer("abc")["input_ids"]) == 3
+    assert torch.equal(
+        blocks.get_input_embeddings().weight, made.get_input_embeddings().weight.detach()
+    )
+    assert not any(parameter.requires_grad for parameter in blocks.parameters())
+
+
+def test_blocks_with_missing_weights_or_none_are_refused(build: Build, save: Save) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = save(build())
+    weights = folder / "model.safetensors"
+    kept = {k: v for k, v in load_file(weights).items() if "embed_tokens" not in k}
+    save_file(kept, weights, metadata={"format": "pt"})
+    with pytest.raises(ModelFileError, match=r"such as embed_tokens\.weight"):
+        load_blocks(resolve(str(folder)), dtype=torch.float32)
+    weights.unlink()
+    with pytest.raises(ModelFileError, match="no weights; to run a model of the hub"):
+        load_blocks(resolve(str(folder)), dtype=torch.float32)
 
 
 def test_a_model_that_looks_ahead_would_read_off_the_answer(build: Build, save: Save) -> None:

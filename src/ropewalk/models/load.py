@@ -7,15 +7,22 @@ modules, and the modules' own tables are then compared with it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from ropewalk.errors import ConfigError, MissingPartError, ModelFileError, UsageError
+from ropewalk.errors import (
+    ConfigError,
+    MissingPartError,
+    ModelFileError,
+    RopewalkError,
+    UsageError,
+)
 from ropewalk.models.cache import cached_folder, file_hash
 from ropewalk.models.resolve import ModelFiles
 
@@ -96,9 +103,46 @@ def load(
     return _bring_up(folder, files, identity, device, dtype)
 
 
+def load_blocks(
+    files: ModelFiles,
+    *,
+    dtype: Any,
+    say: Say = lambda _: None,
+    share: Share = lambda _done, _total: None,
+) -> tuple[Any, Any]:
+    """A model of any kind without its head, in eval mode on the CPU, and its tokenizer.
+
+    For looking inside: embeddings and blocks have the file's weights, and nothing is hashed.
+    Raises as `load`, except that the model need not be causal.
+    """
+    if files.kind == "config":
+        raise ConfigError(
+            f"{files.path} is a configuration without weights; give the model's folder"
+        )
+    if files.kind == "gguf":
+        folder = _dequantised(files.path, say, share)
+    else:
+        folder = files.path
+        _weight_files(folder)
+    say("loading the weights")
+    with _told_plainly(files.name):
+        model, tokenizer = _blocks_from_transformers(folder, files.name, dtype)
+        return model.eval().requires_grad_(False), tokenizer
+
+
 def _bring_up(
     folder: Path, files: ModelFiles, identity: str, device: Any, dtype: Any
 ) -> LoadedModel:
+    with _told_plainly(files.name):
+        model, tokenizer = _from_transformers(folder, files.name, dtype)
+        model = model.eval().requires_grad_(False).to(device)
+        _check_causal(model, files.name)
+    return LoadedModel(model, tokenizer, identity)
+
+
+@contextlib.contextmanager
+def _told_plainly(name: str) -> Iterator[None]:
+    """transformers kept quiet, and what it raises for `name` as an error of this package."""
     try:
         from huggingface_hub.errors import StrictDataclassError
         from safetensors import SafetensorError
@@ -111,24 +155,22 @@ def _bring_up(
         with warnings.catch_warnings():
             # Of torch's about pickles; what a user can act on is raised.
             warnings.simplefilter("ignore")
-            model, tokenizer = _from_transformers(folder, files.name, dtype)
-        model = model.eval().requires_grad_(False).to(device)
-        _check_causal(model, files.name)
+            yield
+    except RopewalkError:
+        raise
     except UnpicklingError as error:
         raise ModelFileError(
-            f"the weights of {files.name} are a damaged pickle, or one that holds more than "
+            f"the weights of {name} are a damaged pickle, or one that holds more than "
             "tensors, and code in it is never run; use a checkpoint in safetensors"
         ) from error
     except (SafetensorError, EOFError) as error:
         raise ModelFileError(
-            f"the weights of {files.name} are damaged or incomplete ({_short(error)}); fetch them "
-            "again"
+            f"the weights of {name} are damaged or incomplete ({_short(error)}); fetch them again"
         ) from error
     except _LOADING_ERRORS as error:
-        raise _unloadable(files.name, error) from error
+        raise _unloadable(name, error) from error
     except StrictDataclassError as error:
-        raise ConfigError(f"transformers refuses {files.name}: {_short(error)}") from error
-    return LoadedModel(model, tokenizer, identity)
+        raise ConfigError(f"transformers refuses {name}: {_short(error)}") from error
 
 
 def _from_transformers(folder: Path, name: str, dtype: Any) -> tuple[Any, Any]:
@@ -157,6 +199,23 @@ def _from_transformers(folder: Path, name: str, dtype: Any) -> tuple[Any, Any]:
         raise ModelFileError(
             f"{len(absent)} weights of {name} are not in its files, such as {absent[0]}; with "
             "random ones in their place nothing would be proved"
+        )
+    return model, AutoTokenizer.from_pretrained(folder, **safe)
+
+
+def _blocks_from_transformers(folder: Path, name: str, dtype: Any) -> tuple[Any, Any]:
+    """The model without a head, every weight of its blocks from the file, and its tokenizer."""
+    from transformers import AutoModel, AutoTokenizer
+
+    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    loaded: Any = AutoModel.from_pretrained(folder, dtype=dtype, output_loading_info=True, **safe)
+    model, report = loaded
+    # BERT's pooler stands behind the last block, and many checkpoints leave it out.
+    absent = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+    if absent:
+        raise ModelFileError(
+            f"{len(absent)} weights of {name} are not in its files, such as {absent[0]}; with "
+            "random ones in their place there is nothing to see"
         )
     return model, AutoTokenizer.from_pretrained(folder, **safe)
 
@@ -208,9 +267,21 @@ def _dequantised(path: Path, say: Say, share: Share) -> Path:
 
 
 def _folder_identity(folder: Path, say: Say) -> str:
+    weights = _weight_files(folder)
+    try:
+        digest = hashlib.sha256((folder / "config.json").read_bytes())
+    except OSError as error:
+        raise ModelFileError(f"{folder} cannot be read: {error.strerror or error}") from error
+    say("hashing the weights")
+    for path in weights:
+        digest.update(f"{path.name} {file_hash(path)}".encode())
+    return digest.hexdigest()
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The files of weights in a folder, sorted. Raises ModelFileError where there are none."""
     try:
         files = sorted(folder.iterdir())
-        digest = hashlib.sha256((folder / "config.json").read_bytes())
     except OSError as error:
         raise ModelFileError(f"{folder} cannot be read: {error.strerror or error}") from error
     # transformers takes pickles only where there are no safetensors.
@@ -218,13 +289,10 @@ def _folder_identity(folder: Path, say: Say) -> str:
     weights = next((found for found in kinds if found), [])
     if not weights:
         raise ModelFileError(
-            f"{folder} holds a configuration and no weights; to prove a model of the hub, fetch "
+            f"{folder} holds a configuration and no weights; to run a model of the hub, fetch "
             "them first with `hf download`"
         )
-    say("hashing the weights")
-    for path in weights:
-        digest.update(f"{path.name} {file_hash(path)}".encode())
-    return digest.hexdigest()
+    return weights
 
 
 def _missing(package: str) -> MissingPartError:
