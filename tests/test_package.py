@@ -67,6 +67,7 @@ OPTIONS = {
     },
     "demo": set(),
     "show": {"folder", "--cell", "--threshold"},
+    "trace": {"model", "text", "--dtype", "--json"},
     "explain order": {"--json"},
     "explain scale": {"--json"},
     "doctor": set(),

@@ -19,6 +19,7 @@ from ropewalk.cli.doctor import doctor_command
 from ropewalk.cli.explain import explain_app
 from ropewalk.cli.prove import prove_command
 from ropewalk.cli.show import show_command
+from ropewalk.cli.trace import trace_command
 from ropewalk.errors import RopewalkError
 
 app = typer.Typer(
@@ -35,6 +36,9 @@ app.command("convert", short_help="Its position settings in another engine's wor
 app.command("prove", short_help="What a model finds at every length and depth.")(prove_command)
 app.command("demo", short_help="Both on a small real model, in three minutes.")(demo_command)
 app.command("show", short_help="A proof again, or one prompt of it.")(show_command)
+app.command("trace", short_help="A text into a model, step by step, beside our own numbers.")(
+    trace_command
+)
 app.add_typer(explain_app, name="explain", short_help="What position is for, in numbers.")
 app.command("doctor", short_help="What is installed here, and what is missing.")(doctor_command)
 

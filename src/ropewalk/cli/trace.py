@@ -1,0 +1,77 @@
+"""`ropewalk trace MODEL TEXT`: a text followed into a real model, step by step."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ropewalk.explain.trace import Trace
+
+
+class Dtype(StrEnum):
+    """What the model computes in."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+def trace_command(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A Hugging Face folder, a .gguf file, a hub id or a known name."
+        ),
+    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help='What to read, "The cat sat".')],
+    dtype: Annotated[
+        Dtype, typer.Option(help="What to compute in; where a scale is rounded, it shows.")
+    ] = Dtype.float32,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document instead of text.")
+    ] = False,
+) -> None:
+    """Trace a text into a model: ids, rows, scale, position, the first block, q and k.
+
+    Each step is computed here and compared with the model's own; exit code 1 where they differ.
+    """
+    traced = _trace(model, text, dtype)
+    if as_json:
+        document = {
+            "schema": "ropewalk.trace/1",
+            **dataclasses.asdict(traced),
+            "agrees": traced.agrees,
+        }
+        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+    else:
+        from ropewalk.report.trace_text import trace_lines
+
+        for line in trace_lines(traced):
+            typer.echo(line)
+    if not traced.agrees:
+        raise typer.Exit(1)
+
+
+def _trace(model: str, text: str, dtype: Dtype) -> Trace:
+    from ropewalk.models.load import check_device, load_blocks
+    from ropewalk.models.resolve import read_spec, resolve
+
+    files = resolve(model)
+    spec = read_spec(files)
+    _, chosen = check_device("cpu", dtype.value)
+
+    def say(words: str) -> None:
+        typer.echo(f"{words} ...", err=True)
+
+    say("loading torch and transformers")
+    blocks, tokenizer = load_blocks(files, dtype=chosen, say=say)
+    from ropewalk.explain.trace import trace, trace_gguf
+
+    if files.kind == "gguf":
+        return trace_gguf(blocks, tokenizer, text, name=files.title, spec=spec)
+    return trace(blocks, tokenizer, text, name=files.title, spec=spec)

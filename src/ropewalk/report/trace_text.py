@@ -1,0 +1,114 @@
+"""A trace in the terminal: each step with its shape, dtype, norms and first values.
+
+Readable in 80 columns, without colour and in ASCII but for the pieces, which are a tokenizer's
+own and go through `visible`.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ropewalk.report.text import clip, visible
+
+if TYPE_CHECKING:
+    from ropewalk.explain.rotation import Rotation, Score
+    from ropewalk.explain.steps import Step
+    from ropewalk.explain.trace import Trace
+
+WIDTH = 80
+SHOWN = 8
+"""How many vectors of a step are printed; a longer text has more of the same."""
+PIECE = 14
+
+
+def trace_lines(trace: Trace) -> Iterator[str]:
+    """The whole trace, line by line."""
+    title = f"{clip(visible(repr(trace.text)), 200)} into {trace.name} ({trace.model_type})"
+    yield from _wrapped(visible(title))
+    yield ""
+    yield f"{'ids':<10}({len(trace.ids)},)"
+    for piece, number in list(zip(trace.pieces, trace.ids, strict=True))[:SHOWN]:
+        yield f"  {_piece(piece)}{number:>9}"
+    yield from _more(len(trace.ids))
+    for step in trace.steps:
+        yield ""
+        yield from _step(step)
+    for rotation in trace.rotations:
+        yield ""
+        yield from _rotation(rotation)
+    yield ""
+    yield from _verdict(trace)
+
+
+def _step(step: Step) -> Iterator[str]:
+    shape = "" if step.shape is None else f"{step.shape} {step.dtype}, "
+    yield from _wrapped(f"{step.name:<10}{shape}{step.sentence}", hang=10)
+    if step.shape is None:
+        return
+    for label, norm, values in list(zip(step.labels, step.norms, step.values, strict=True))[:SHOWN]:
+        cells = "".join(f"{value:>10.4f}" for value in values)
+        dots = " ..." if step.shape[-1] > len(values) else ""
+        yield f"  {_piece(label)}  |x| {norm:>9.4f}  {cells}{dots}"
+    yield from _more(len(step.labels))
+    if step.difference is not None and step.allowed is not None:
+        yield f"  {_compared(step.difference, step.allowed, step.agrees)}"
+
+
+def _rotation(rotation: Rotation) -> Iterator[str]:
+    yield from _wrapped(
+        f"rotation  block {rotation.block + 1} ({visible(rotation.group)}): {rotation.turned} of "
+        f"{rotation.head_dim} channels, base {rotation.base:,.10g}, {rotation.layout}, scaling "
+        f"{rotation.scaling}",
+        hang=10,
+    )
+    if rotation.reason:
+        yield from _wrapped(f"  not followed: {rotation.reason}", hang=2)
+        return
+    for step in rotation.steps:
+        yield ""
+        yield from _step(step)
+    yield ""
+    yield from _scores(rotation.scores)
+
+
+def _scores(scores: tuple[Score, ...]) -> Iterator[str]:
+    yield f"{'score':<10}q . k of head 0, last token with first: by the gap alone"
+    yield f"  {'q at':>6}{'k at':>7}{'gap':>7}{'model':>14}{'ours':>14}{'difference':>13}"
+    for score in scores:
+        gap = score.query - score.key
+        yield (
+            f"  {score.query:>6}{score.key:>7}{gap:>7}{score.model:>14.6f}{score.ours:>14.6f}"
+            f"{score.difference:>13.1e}" + ("" if score.agrees else "  DIFFERS")
+        )
+
+
+def _verdict(trace: Trace) -> Iterator[str]:
+    if trace.agrees:
+        yield "The model's own values and ours are equal to rounding wherever both are known."
+    else:
+        yield "The model's own values and ours are NOT equal; see the steps that differ above."
+
+
+def _compared(difference: float, allowed: float, agrees: bool | None) -> str:
+    if difference == 0.0:
+        return "equal to the model's own, bit for bit"
+    verdict = "equal to rounding" if agrees else "DIFFERS"
+    return f"the model's own differs by {difference:.1e}, rounding allows {allowed:.1e}: {verdict}"
+
+
+def _more(count: int) -> Iterator[str]:
+    if count > SHOWN:
+        yield f"  ... and {count - SHOWN} more"
+
+
+def _piece(piece: str) -> str:
+    shown = visible(piece)
+    if len(shown) > PIECE:
+        shown = shown[: PIECE - 3] + "..."
+    return f"{shown:<{PIECE}}"
+
+
+def _wrapped(text: str, hang: int = 0) -> Iterator[str]:
+    yield from textwrap.wrap(text, WIDTH, subsequent_indent=" " * hang, break_on_hyphens=False)
