@@ -182,9 +182,12 @@ def test_a_length_of_errors_alone_is_undecided_and_ends_the_certain_part() -> No
 
 def test_a_model_that_finds_nothing_when_short_gives_no_relative_threshold() -> None:
     rows = column(2048, "M" * 25) + column(8000, "H" * 25)
-    effective = summed(rows, trials=5).effective
+    found = summed(rows, trials=5)
+    effective = found.effective
     assert (effective.certain, effective.possible) == (None, None)
     assert effective.sentence.startswith("Found nothing at 2,048 tokens")
+    # A bar of nothing is no bar: the longer length is not judged by it.
+    assert [column.verdict for column in found.columns][:2] == ["fails", "undecided"]
 
 
 def test_before_the_first_answer_nothing_is_said() -> None:

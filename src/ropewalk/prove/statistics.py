@@ -230,7 +230,7 @@ def _judge(
     # Before the first answer the bar is stated for a model with full marks.
     bar = threshold.bar(score if yardstick is not None else 1.0)
     verdicts = {
-        n: _verdict(pooled[n], outcomes[n], bar, no_yardstick=nothing_found and n == yardstick)
+        n: _verdict(pooled[n], outcomes[n], None if nothing_found else bar, first=n == yardstick)
         for n in lengths
     }
     columns = tuple(_column(n, columns_cells[n], pooled[n], verdicts[n]) for n in lengths)
@@ -276,17 +276,20 @@ def _outcomes(cells: Iterable[CellSummary]) -> Counter[Outcome]:
 
 
 def _verdict(
-    pooled: Share, outcomes: Mapping[Outcome, int], bar: float, *, no_yardstick: bool
+    pooled: Share, outcomes: Mapping[Outcome, int], bar: float | None, *, first: bool
 ) -> str:
     """One length against the bar.
 
     A length whose prompts all overflowed fails: the model refused it. A model that found
-    nothing at its shortest length gives a relative threshold no yardstick, and fails there.
+    nothing at its shortest length (`first`) gives a relative threshold no yardstick: then
+    `bar` is None, that length fails, and the others cannot be judged.
     """
-    if no_yardstick:
+    if bar is None and first:
         return "fails"
     if pooled.judged == 0:
         return "fails" if outcomes.get(Outcome.OVERFLOW, 0) else "undecided"
+    if bar is None:
+        return "undecided"
     if pooled.low >= bar:
         return "passes"
     return "fails" if pooled.high < bar else "undecided"
