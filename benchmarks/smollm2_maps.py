@@ -4,7 +4,7 @@ Three proofs with the same seed: as shipped, with YaRN by 2, and with linear int
 the latter two without any training. Takes about two hours on two cores; interrupted, the same
 command goes on. The maps are written as they come out of `ropewalk prove`.
 
-    python benchmarks/smollm2_maps.py [--trials 4] [--runs FOLDER] [--write]
+    python benchmarks/smollm2_maps.py [--runs FOLDER] [--write]
 
 `--write` keeps the result as benchmarks/results/smollm2_maps.txt. The last line is one JSON
 object: the share of HITs of each length, and whether it reaches what the schedule promises.
@@ -33,6 +33,7 @@ class Run:
     name: str
     rope: str | None
     lengths: tuple[int, ...]
+    trials: int
     expected: dict[int, tuple[str, float]]
 
 
@@ -41,22 +42,23 @@ RUNS = (
         "as-shipped",
         None,
         (2048, 8000, 12000),
+        4,
         {2048: (">=", 0.9), 8000: (">=", 0.9), 12000: ("<=", 0.25)},
     ),
-    Run("yarn-2", "yarn:2", (2048, 12000), {2048: (">=", 0.9), 12000: (">=", 0.5)}),
-    Run("linear-2", "linear:2", (2048, 12000), {12000: ("<=", 0.25)}),
+    Run("yarn-2", "yarn:2", (2048, 12000), 4, {2048: (">=", 0.9), 12000: (">=", 0.5)}),
+    Run("linear-2", "linear:2", (2048, 12000), 2, {12000: ("<=", 0.25)}),
 )
 
 
-def prove_one(run: Run, trials: int, runs: Path) -> Proof:
+def prove_one(run: Run, runs: Path) -> Proof:
     """Run one proof, or go on with it."""
     lengths = ",".join(map(str, run.lengths))
-    command = f"ropewalk prove smollm2 --lengths {lengths} --trials {trials}"
+    command = f"ropewalk prove smollm2 --lengths {lengths} --trials {run.trials}"
     return run_with_progress(
         ProofSettings(
             model="smollm2",
             lengths=run.lengths,
-            trials=trials,
+            trials=run.trials,
             rope=run.rope,
             out=runs / run.name,
             command=command + (f" --rope {run.rope}" if run.rope else ""),
@@ -88,14 +90,13 @@ def rows_of(run: Run, proof: Proof) -> list[dict[str, object]]:
 def main() -> None:
     """Prove, print the maps and the JSON line, keep them when asked to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--trials", type=int, default=4)
     parser.add_argument("--runs", type=Path, default=Path("ropewalk-runs/smollm2-maps"))
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     lines: list[str] = []
     rows: list[dict[str, object]] = []
     for run in RUNS:
-        proof = prove_one(run, options.trials, options.runs)
+        proof = prove_one(run, options.runs)
         lines += [f"$ {proof.summary.facts['command']}", *proof_lines(proof.summary), ""]
         rows += rows_of(run, proof)
         if proof.result.remaining:

@@ -1,0 +1,34 @@
+"""The README's figures and commands are those that committed commands print."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAPS = (ROOT / "benchmarks" / "results" / "smollm2_maps.txt").read_text(encoding="utf-8")
+
+
+def maps_in(text: str) -> list[list[str]]:
+    """The lines of each fenced block that begins with a proof's command."""
+    blocks = re.findall(r"```text\n(\$ ropewalk prove .*?)```", text, re.DOTALL)
+    return [block.rstrip().splitlines() for block in blocks]
+
+
+def test_every_heat_map_of_the_readme_stands_in_the_kept_result_line_for_line() -> None:
+    kept = MAPS.splitlines()
+    maps = maps_in(README)
+    assert len(maps) == 3
+    for block in maps:
+        start = kept.index(block[0])
+        assert kept[start : start + len(block)] == block
+
+
+def test_the_readme_names_the_two_commands_first() -> None:
+    first_screen = "\n".join(README.splitlines()[:20])
+    assert "make demo" in first_screen
+    assert "make test" in first_screen
+
+
+def test_every_file_the_readme_links_to_is_there() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
