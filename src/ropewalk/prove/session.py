@@ -30,7 +30,7 @@ from ropewalk.prove.plan import Plan, make_plan
 from ropewalk.prove.prompt import CHAT_ANSWER_TOKENS, PromptMaker
 from ropewalk.prove.runner import Event, RunResult, run
 from ropewalk.prove.statistics import RelativeThreshold, Threshold
-from ropewalk.prove.store import Store
+from ropewalk.prove.store import IDENTITY, Store
 from ropewalk.prove.subjects.local import LocalSubject
 from ropewalk.prove.summary import RunSummary
 from ropewalk.prove.tokens import Tokens
@@ -256,20 +256,21 @@ def _facts(
     }
 
 
+def _identity(facts: dict[str, str]) -> str:
+    """What makes a run this run, as one text."""
+    return "|".join(facts[name] for name in IDENTITY)
+
+
 def _folder_name(files: ModelFiles, settings: ProofSettings, facts: dict[str, str]) -> str:
     """The same settings lead to the same folder, so that the same command goes on."""
-    from ropewalk.prove.store import IDENTITY
-
-    digest = hashlib.sha256("|".join(facts[name] for name in IDENTITY).encode()).hexdigest()
+    digest = hashlib.sha256(_identity(facts).encode()).hexdigest()
     words = f"{files.title}-{settings.rope or ''}"
     return f"{re.sub(r'[^A-Za-z0-9.]+', '-', words).strip('-')}-{digest[:8]}"
 
 
 def _hash_by(facts: dict[str, str]) -> Callable[[Prompt], str]:
     """Hashes model, schedule, tokenizer and everything else of IDENTITY with the prompt."""
-    from ropewalk.prove.store import IDENTITY
-
-    start = "|".join(facts[name] for name in IDENTITY)
+    start = _identity(facts)
 
     def hash_of(prompt: Prompt) -> str:
         ids = ",".join(map(str, (*prompt.token_ids, -1, *prompt.value_ids)))
