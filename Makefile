@@ -35,7 +35,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/audit_startup.py
 	$(BIN)/python benchmarks/prove_throughput.py
 
-# About two hours on two cores: the three heat maps of the README.
+# Hours on two cores: the three heat maps of the README.
 heavy: .venv/.run
 	$(BIN)/python benchmarks/smollm2_maps.py --write
 

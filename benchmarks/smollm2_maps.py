@@ -1,7 +1,7 @@
 """The heat maps of the README: SmolLM2-135M within and beyond the length it claims.
 
 Three proofs with the same seed: as shipped, with YaRN by 2, and with linear interpolation by 2,
-the latter two without any training. Takes about two hours on two cores; interrupted, the same
+the latter two without any training. Takes hours on two cores; interrupted, the same
 command goes on. The maps are written as they come out of `ropewalk prove`.
 
     python benchmarks/smollm2_maps.py [--runs FOLDER] [--write]

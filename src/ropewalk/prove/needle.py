@@ -21,8 +21,8 @@ VALUE_DIGITS = 5
 class Needle:
     """A fact to find: `value` is what `key` asks for; `sentence` is what is hidden.
 
-    It is said twice in the same words: a small model that is well within its length then finds
-    it without fail, and what is missed is missed for the distance.
+    It is said twice in the same words, which a small model far within its length finds more
+    surely: what is missed should be missed for the distance, not for the wording.
     """
 
     key: str
