@@ -25,6 +25,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 FLOORS = (
     "errors",
+    "files",
     "rope",
     "positions",
     "dialects",

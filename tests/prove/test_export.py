@@ -1,14 +1,11 @@
 import csv
 import io
 import json
-import os
-from pathlib import Path
 
 import pytest
 
-from ropewalk.errors import StoreError
 from ropewalk.prove.cells import Answer, Cell, Outcome, Row
-from ropewalk.prove.export import COLUMNS, rows_to_csv, run_to_json, write_whole
+from ropewalk.prove.export import COLUMNS, rows_to_csv, run_to_json
 from ropewalk.prove.statistics import RelativeThreshold, summarise
 
 
@@ -51,23 +48,3 @@ def test_json_holds_texts_as_they_were_and_what_the_summary_says() -> None:
     assert out["summary"]["columns"][0]["pooled"]["value"] == 1.0
     assert out["summary"]["effective"]["sentence"] == summary.effective.sentence
     assert out["summary"]["facts"] == {"model": "m"}
-
-
-def test_a_file_is_replaced_whole_and_nothing_stays_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("old")
-    write_whole(path, "new\r\né")
-    assert path.read_bytes() == "new\r\né".encode()
-    assert list(tmp_path.iterdir()) == [path]
-    umask = os.umask(0)
-    os.umask(umask)
-    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
-
-
-def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"cannot write .*choose a file in a folder"):
-        write_whole(tmp_path / "nowhere" / "rows.csv", "text")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(StoreError, match="cannot write"):
-        write_whole(tmp_path / "folder", "text")
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

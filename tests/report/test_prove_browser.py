@@ -20,7 +20,7 @@ import pytest
 
 from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
 from ropewalk.prove.summary import RunSummary
-from ropewalk.report.prove_html import CellPrompt, render_html, write_html
+from ropewalk.report.prove_html import CellPrompt, render_html
 
 MakeSummary = Callable[..., RunSummary]
 MakePrompts = Callable[..., list[CellPrompt]]
@@ -49,7 +49,7 @@ def dom(tmp_path: Path) -> Dom:
             # The policy forbids foreign scripts, so the page under a robot's finger has none.
             page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
             page = page.replace("</body>", f"<script>{script}</script></body>")
-        write_html(path, page)
+        path.write_text(page, encoding="utf-8")
         command = [str(_BROWSER), *_OPTIONS, f"--user-data-dir={tmp_path / 'profile'}"]
         done = subprocess.run(
             [*command, f"{path.as_uri()}{fragment}"],

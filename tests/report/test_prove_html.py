@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ from ropewalk.errors import MissingPartError, StoreError
 from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
 from ropewalk.prove.summary import ControlSummary, RunSummary
 from ropewalk.report.heatmap import contrast
-from ropewalk.report.prove_html import SIZE_LIMIT, CellPrompt, render_html, write_html
+from ropewalk.report.prove_html import SIZE_LIMIT, CellPrompt, render_html
 
 MakeSummary = Callable[..., RunSummary]
 MakePrompts = Callable[..., list[CellPrompt]]
@@ -278,23 +277,3 @@ def test_without_jinja2_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(MissingPartError, match=r'pip install "ropewalk\[prove\]"'):
         render_html(make_summary(), audit=None, audit_text="", prompts=[])
-
-
-def test_a_report_replaces_the_old_one_whole(tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    path.write_text("old", encoding="utf-8")
-    write_html(path, "new é")
-    assert path.read_text(encoding="utf-8") == "new é"
-    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_a_folder_that_is_not_there_is_one_clear_sentence(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"cannot write the report .*none/r\.html: No such file"):
-        write_html(tmp_path / "none" / "r.html", "x")
-
-
-def test_a_report_that_cannot_take_its_place_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "r.html" / "occupied").mkdir(parents=True)
-    with pytest.raises(StoreError, match=r"cannot write the report"):
-        write_html(tmp_path / "r.html", "x")
-    assert [p.name for p in tmp_path.iterdir()] == ["r.html"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sys
 from dataclasses import replace
 from enum import StrEnum
@@ -155,27 +153,12 @@ def _write_config(
     if out is None:
         sys.stdout.write(text)
         return
+    from ropewalk.files import write_whole
+
     target = out / "config.json" if out.is_dir() else out
     if target.exists() and target.samefile(source):
         raise UsageError(f"{target} is the model's own file; name another file to write")
     if target.exists() and not force:
         raise UsageError(f"{target} exists; name another file, or allow it with --force")
-    _replace(target, text)
+    write_whole(target, text)
     typer.echo(f"ropewalk: wrote {target}", err=True)
-
-
-def _replace(target: Path, text: str) -> None:
-    """Write the file whole, or leave what was there."""
-    from ropewalk.errors import StoreError
-
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(target)
-    except OSError as error:
-        raise StoreError(
-            f"{target} cannot be written: {error.strerror or error}; nothing is left of it"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)

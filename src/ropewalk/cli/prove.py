@@ -160,7 +160,8 @@ def show_results(proof: Proof, *, as_json: bool, csv: Path | None) -> None:
 
     Files come last: should the disk be full, the result has been seen.
     """
-    from ropewalk.prove.export import rows_to_csv, write_whole
+    from ropewalk.files import write_whole
+    from ropewalk.prove.export import rows_to_csv
     from ropewalk.report.run_folder import write_report
 
     if as_json:

@@ -10,14 +10,10 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from pathlib import Path
 
-from ropewalk.errors import StoreError
 from ropewalk.prove.cells import Row
 from ropewalk.prove.summary import RunSummary
 
@@ -65,34 +61,6 @@ def run_to_json(summary: RunSummary, rows: Iterable[Row]) -> dict[str, object]:
         "summary": _plain(summary),
         "rows": [dict(zip(COLUMNS, map(_plain, _record(row)), strict=True)) for row in rows],
     }
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write UTF-8 text beside `path`, then rename: readers see the old file or the whole new.
-
-    Line ends are kept as they are. Raises StoreError when it cannot be written.
-    """
-    beside: Path | None = None
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", newline="", dir=path.parent, prefix=path.name, delete=False
-        ) as out:
-            beside = Path(out.name)
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        # A temporary file is private by default; a report is as readable as any other file.
-        umask = os.umask(0)
-        os.umask(umask)
-        beside.chmod(0o666 & ~umask)
-        beside.replace(path)
-    except OSError as error:
-        if beside is not None:
-            beside.unlink(missing_ok=True)
-        raise StoreError(
-            f"cannot write {path} ({error.strerror}): choose a file in a folder that can be "
-            "written and has room."
-        ) from error
 
 
 def _record(row: Row) -> tuple[object, ...]:

@@ -15,17 +15,13 @@ else.
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib import resources
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import MissingPartError, StoreError
@@ -109,38 +105,6 @@ def render_html(
         f"a report of {len(summary.lengths)} lengths by {len(summary.depths)} depths would exceed "
         f"{SIZE_LIMIT:,} bytes; ask for fewer lengths or depths, or export the results as CSV"
     )
-
-
-def write_html(path: Path, html: str) -> None:
-    """Write `html` beside `path` and move it into place, so that no half-written report is seen.
-
-    Raises StoreError if the folder cannot be written or the disk is full.
-    """
-    beside: str | None = None
-    try:
-        with NamedTemporaryFile(
-            "w",
-            encoding="utf-8",
-            newline="\n",
-            dir=path.parent,
-            prefix=f".{path.name}.",
-            delete=False,
-        ) as file:
-            beside = file.name
-            file.write(html)
-        # A temporary file is private; a report has the mode of an ordinary new file.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(beside).chmod(0o666 & ~mask)
-        os.replace(beside, path)  # noqa: PTH105
-    except OSError as error:
-        if beside is not None:
-            with contextlib.suppress(OSError):
-                Path(beside).unlink()
-        raise StoreError(
-            f"cannot write the report {visible(str(path))}: {error.strerror or error}; "
-            "choose another path or make room, and run the same command again"
-        ) from error
 
 
 def _packed(prompts: Sequence[CellPrompt], budget: int) -> tuple[dict[str, str], int]:

@@ -6,11 +6,12 @@ import shlex
 from pathlib import Path
 
 from ropewalk.audit import to_json
+from ropewalk.files import write_whole
 from ropewalk.prove.cells import Cell, Control
 from ropewalk.prove.session import Proof
 from ropewalk.prove.store import Store
 from ropewalk.report.audit_text import audit_lines
-from ropewalk.report.prove_html import CellPrompt, render_html, write_html
+from ropewalk.report.prove_html import CellPrompt, render_html
 
 REPORT = "report.html"
 
@@ -32,7 +33,7 @@ def write_report(proof: Proof) -> Path:
     text = "\n".join(line for line, _ in audit_lines(proof.audit, width=AUDIT_WIDTH))
     html = render_html(proof.summary, audit=to_json(proof.audit), audit_text=text, prompts=prompts)
     path = proof.folder / REPORT
-    write_html(path, html)
+    write_whole(path, html)
     return path
 
 
