@@ -5,7 +5,8 @@ import json
 import pytest
 
 from ropewalk.prove.cells import Answer, Cell, Outcome, Row
-from ropewalk.prove.export import COLUMNS, rows_to_csv, run_to_json
+from ropewalk.prove.export import rows_to_csv, run_to_json
+from ropewalk.prove.records import COLUMNS
 from ropewalk.prove.statistics import RelativeThreshold, summarise
 
 

@@ -15,27 +15,11 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 
 from ropewalk.prove.cells import Row
+from ropewalk.prove.records import COLUMNS, to_record
 from ropewalk.prove.summary import RunSummary
 
 JSON_FORMAT = 1
 """Raised whenever a name in the JSON changes its meaning or goes."""
-
-COLUMNS = (
-    "length",
-    "depth",
-    "trial",
-    "control",
-    "actual_length",
-    "actual_depth",
-    "key",
-    "value",
-    "outcome",
-    "log_probability",
-    "printed",
-    "seconds",
-    "prompt_hash",
-)
-"""Of the CSV and of a row in JSON. Lengths in tokens, depths as shares, natural logarithms."""
 
 
 def rows_to_csv(rows: Iterable[Row]) -> str:
@@ -45,7 +29,7 @@ def rows_to_csv(rows: Iterable[Row]) -> str:
     writer.writerow(COLUMNS)
     for row in rows:
         writer.writerow(
-            _not_a_formula(cell) if isinstance(cell, str) else cell for cell in _record(row)
+            _not_a_formula(cell) if isinstance(cell, str) else cell for cell in to_record(row)
         )
     return out.getvalue()
 
@@ -59,27 +43,8 @@ def run_to_json(summary: RunSummary, rows: Iterable[Row]) -> dict[str, object]:
     return {
         "format": JSON_FORMAT,
         "summary": _plain(summary),
-        "rows": [dict(zip(COLUMNS, map(_plain, _record(row)), strict=True)) for row in rows],
+        "rows": [dict(zip(COLUMNS, map(_plain, to_record(row)), strict=True)) for row in rows],
     }
-
-
-def _record(row: Row) -> tuple[object, ...]:
-    cell, answer = row.cell, row.answer
-    return (
-        cell.length,
-        cell.depth,
-        cell.trial,
-        cell.control.value,
-        row.actual_length,
-        row.actual_depth,
-        row.key,
-        row.value,
-        answer.outcome.value,
-        answer.log_probability,
-        answer.printed,
-        answer.seconds,
-        row.prompt_hash,
-    )
 
 
 def _not_a_formula(text: str) -> str:

@@ -18,8 +18,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from ropewalk.errors import StoreError
-from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
+from ropewalk.prove.cells import Row
 from ropewalk.prove.lock import FolderLock
+from ropewalk.prove.records import COLUMNS, from_record, to_record
 
 DATABASE = "results.sqlite"
 SCHEMA_VERSION: Final = 1
@@ -52,10 +53,7 @@ CREATE TABLE answers (
 );
 """
 
-_COLUMNS = (
-    "length, depth, trial, control, actual_length, actual_depth, key, value, "
-    "outcome, log_probability, printed, seconds, prompt_hash"
-)
+_COLUMNS = ", ".join(COLUMNS)
 
 # An ERROR is not an answer, and may be replaced; an answer may not.
 _ADD = f"""
@@ -168,30 +166,11 @@ class Store:
         Raises StoreError when it cannot be written (then it is not done) or when the prompt has
         an answer already (then that one stays).
         """
-        cell, answer = row.cell, row.answer
         with (
             _explained(self.folder, "keep an answer", "; the answers before it are kept"),
             self._connection,
         ):
-            changed = self._connection.execute(
-                _ADD,
-                (
-                    cell.length,
-                    cell.depth,
-                    cell.trial,
-                    cell.control.value,
-                    row.actual_length,
-                    row.actual_depth,
-                    row.key,
-                    row.value,
-                    answer.outcome.value,
-                    answer.log_probability,
-                    answer.printed,
-                    answer.seconds,
-                    row.prompt_hash,
-                    prompt_text,
-                ),
-            ).rowcount
+            changed = self._connection.execute(_ADD, (*to_record(row), prompt_text)).rowcount
         if changed != 1:
             raise StoreError(
                 f"the prompt {row.prompt_hash} has an answer in {self.folder} already: ask "
@@ -205,32 +184,7 @@ class Store:
                 f"SELECT {_COLUMNS} FROM answers "  # noqa: S608 - only constants of this module
                 "ORDER BY length, depth, trial, control, prompt_hash"
             ).fetchall()
-            return [
-                Row(
-                    cell=Cell(length, depth, trial, Control(control)),
-                    actual_length=actual_length,
-                    actual_depth=actual_depth,
-                    key=key,
-                    value=value,
-                    answer=Answer(Outcome(outcome), log_probability, printed, seconds),
-                    prompt_hash=prompt_hash,
-                )
-                for (
-                    length,
-                    depth,
-                    trial,
-                    control,
-                    actual_length,
-                    actual_depth,
-                    key,
-                    value,
-                    outcome,
-                    log_probability,
-                    printed,
-                    seconds,
-                    prompt_hash,
-                ) in found
-            ]
+            return [from_record(record) for record in found]
 
     def prompt_text(self, prompt_hash: str) -> str:
         """The exact prompt of a row. Raises StoreError when there is no such row."""
