@@ -33,6 +33,7 @@ FLOORS = (
     "attention",
     "inputs",
     "models",
+    "tables",
     "prove",
     "explain",
     "report",

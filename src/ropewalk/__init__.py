@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ropewalk.rope.frequencies import frequencies, schedule
     from ropewalk.rope.override import override
     from ropewalk.rope.spec import PositionSpec, Rotary
+    from ropewalk.tables.module import TokenEmbedding
 
 __all__ = [
     "Audit",
@@ -32,6 +33,7 @@ __all__ = [
     "RopewalkError",
     "Rotary",
     "Schedule",
+    "TokenEmbedding",
     "__version__",
     "audit_module",
     "audit_spec",
@@ -52,6 +54,7 @@ _HOMES = {
     "RopewalkError": "ropewalk.errors:RopewalkError",
     "Rotary": "ropewalk.rope.spec:Rotary",
     "Schedule": "ropewalk.rope.angles:Schedule",
+    "TokenEmbedding": "ropewalk.tables.module:TokenEmbedding",
     "audit_module": "ropewalk.audit.live:audit_module",
     "audit_spec": "ropewalk.audit:audit",
     "frequencies": "ropewalk.rope.frequencies:frequencies",

@@ -1,0 +1,222 @@
+"""A table made longer or shorter, with everything that hangs on it, and a report of each row.
+
+What goes wrong elsewhere, and is refused or reported here: an untied head that starts anew, a
+tied one that comes apart, trained rows behind the tokenizer's last id that vanish, padded rows
+that drag the mean, new rows that were to be sampled and are all the mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ropewalk.errors import UsageError
+from ropewalk.tables.new_rows import Mean, MeanCovariance, NewRows, RowOrigin
+
+_NOTHING = range(0)
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """One parameter before and after; the SHA-256 are of the rows that were to be kept."""
+
+    name: str
+    rows_before: int
+    rows_after: int
+    kept: int
+    hash_before: str
+    hash_after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """What `resize` did: each parameter, the origin of each row that is new, the rows that went.
+
+    `tokens` rows belong to tokens and the rows behind them, if any, to none. `tied` is whether
+    the head shares the table, None where none was given. An optimizer that holds the old
+    parameters has to be made anew.
+    """
+
+    tokens: int
+    tables: tuple[TableChange, ...]
+    origins: tuple[RowOrigin, ...]
+    dropped: tuple[int, ...]
+    tied: bool | None
+
+    def lines(self) -> list[str]:
+        """The same in plain sentences, one a line."""
+        said = [
+            f"{t.name}: {t.rows_before} -> {t.rows_after} rows, {t.kept} kept "
+            f"(sha256 {t.hash_before[:12]} before, {t.hash_after[:12]} after)"
+            for t in self.tables
+        ]
+        said += [f"row {o.row}: {o.made}{_from(o)}" for o in self.origins]
+        said += [f"row {row}: dropped" for row in self.dropped]
+        return said
+
+
+def _from(origin: RowOrigin) -> str:
+    return f" (rows {', '.join(map(str, origin.sources))})" if origin.sources else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Row numbers of the change: `kept` first rows, `fresh` ones to make, zeros up to `rows`."""
+
+    kept: int
+    fresh: range
+    rows: int
+    lost: tuple[int, ...]
+
+
+def resize(
+    table: nn.Embedding,
+    tokens: int,
+    *,
+    old_tokens: int | None = None,
+    multiple: int = 1,
+    new_rows: NewRows | None = None,
+    dropping: range = _NOTHING,
+    head: nn.Linear | None = None,
+) -> Resized:
+    """Give `table`, in place, rows for `tokens` tokens, padded with 0 to a multiple of `multiple`.
+
+    - `old_tokens`: how many of its rows belong to tokens; all unless given. Rows behind them are
+      padding and never enter a mean, nor do rows that are all 0, nor that of `padding_idx`.
+    - `new_rows`: `Mean()` unless given, `MeanCovariance()` or `FromPieces(...)`.
+    - `dropping`: the rows that may go, where any row with values goes or is overwritten.
+    - `head`: an output layer (rows, width), changed alike; one that shares the table shares it
+      afterwards. A bias, the head's or the table's own, gets the mean of the trained ones for
+      new tokens, and the smallest for padding, so that padding is not what a model says.
+
+    Parameters are new objects of the same dtype, device and requires_grad. Raises UsageError for
+    sizes that make no table, a head of other rows, values that are no numbers, rows that would be
+    lost unasked, and sampled rows that rounding makes equal; nothing is changed then.
+    """
+    plan = _plan(table, tokens, old_tokens, multiple, dropping)
+    tied = None if head is None else head.weight is table.weight
+    pairs: list[tuple[str, nn.Module, str]] = [("table", table, "weight")]
+    if head is not None:
+        _check_head(table, head)
+        if not tied:
+            pairs.append(("head", head, "weight"))
+    for name, module in (("table", table), ("head", head)):
+        if module is not None and getattr(module, "bias", None) is not None:
+            pairs.append((f"{name}.bias", module, "bias"))
+    trained = _trained(table, plan.kept if old_tokens is None else old_tokens)
+    way = new_rows or Mean()
+    changes: list[tuple[nn.Module, str, nn.Parameter]] = []
+    reports: list[TableChange] = []
+    origins: list[RowOrigin] = []
+    for name, owner, key in pairs:
+        old: nn.Parameter = getattr(owner, key)
+        new, told = _changed(name, old, plan, trained, way)
+        changes.append((owner, key, nn.Parameter(new, requires_grad=old.requires_grad)))
+        reports.append(_report(name, old, new, plan.kept))
+        origins = origins or told
+    for owner, key, parameter in changes:
+        setattr(owner, key, parameter)
+    table.num_embeddings = plan.rows
+    if head is not None:
+        head.out_features = plan.rows
+        if tied:
+            head.weight = table.weight
+    padding = range(plan.fresh.stop, plan.rows)
+    origins += [RowOrigin(row, "padding, 0") for row in padding]
+    return Resized(tokens, tuple(reports), tuple(origins), plan.lost, tied)
+
+
+def _plan(
+    table: nn.Embedding, tokens: int, old_tokens: int | None, multiple: int, dropping: range
+) -> _Plan:
+    before = table.num_embeddings
+    owned = before if old_tokens is None else old_tokens
+    if tokens < 1 or multiple < 1 or not 1 <= owned <= before:
+        raise UsageError(
+            f"tokens is {tokens}, multiple {multiple}, old_tokens {owned} of {before} rows; each "
+            "must be 1 or more, and old_tokens at most the rows that there are"
+        )
+    kept = min(owned, tokens)
+    # Rows with values that would go: cut off, or written over.
+    behind = table.weight.detach()[kept:]
+    lost = tuple(kept + i for i in (behind != 0).any(1).nonzero().flatten().tolist())
+    unasked = [row for row in lost if row not in dropping]
+    if unasked:
+        norms = ", ".join(f"{float(table.weight[r].detach().norm()):.3g}" for r in unasked[:4])
+        raise UsageError(
+            f"resizing {before} rows to {tokens} tokens would lose {len(unasked)} rows that hold "
+            f"values, {unasked[0]} to {unasked[-1]} (norms {norms}{'...' * (len(unasked) > 4)}); "
+            f"models train rows behind the tokenizer's last id too. To let them go, pass "
+            f"dropping=range({unasked[0]}, {unasked[-1] + 1})"
+        )
+    padding = table.padding_idx
+    if padding is not None and padding >= kept:
+        raise UsageError(
+            f"the padding row {padding} is not among the {kept} rows that are kept; keep it, or "
+            "set padding_idx to None first"
+        )
+    return _Plan(kept, range(kept, tokens), -(-tokens // multiple) * multiple, lost)
+
+
+def _check_head(table: nn.Embedding, head: nn.Linear) -> None:
+    if head.weight.shape != table.weight.shape:
+        raise UsageError(
+            f"the head has shape {tuple(head.weight.shape)} and the table "
+            f"{tuple(table.weight.shape)}; they are resized together and must agree"
+        )
+
+
+def _trained(table: nn.Embedding, owned: int) -> Tensor:
+    """The numbers of rows that hold values and belong to tokens, int64 on the CPU."""
+    weight = table.weight.detach()[:owned]
+    strange = (~weight.isfinite()).any(1).nonzero().flatten().tolist()
+    if strange:
+        raise UsageError(
+            f"row {strange[0]} of the table holds values that are no finite numbers "
+            f"({len(strange)} such rows); every new row made from them would be NaN: mend them "
+            "first"
+        )
+    holds = (weight != 0).any(1)
+    if table.padding_idx is not None and table.padding_idx < owned:
+        holds[table.padding_idx] = False
+    return holds.nonzero().flatten().cpu()
+
+
+def _changed(
+    name: str, old: nn.Parameter, plan: _Plan, trained: Tensor, way: NewRows
+) -> tuple[Tensor, list[RowOrigin]]:
+    """The new values of one parameter: kept rows, made rows, padding."""
+    values = old.detach()
+    new = values.new_zeros((plan.rows, *values.shape[1:]))
+    new[: plan.kept] = values[: plan.kept]
+    if values.dim() == 1:
+        if len(trained):
+            known = values[trained.to(values.device)]
+            new[plan.kept : plan.fresh.stop] = known.double().mean().to(values.dtype)
+            new[plan.fresh.stop :] = known.min()
+        return new, []
+    if not plan.fresh:
+        return new, []
+    made, origins = way.make(values, trained, plan.fresh)
+    rounded = made.to(values.dtype)
+    if isinstance(way, MeanCovariance) and len(rounded.unique(dim=0)) < len(rounded):
+        raise UsageError(
+            f"rows drawn for the {name} with {way.share:g} of the covariance are equal once "
+            f"rounded to {values.dtype}; take a larger share"
+        )
+    new[plan.kept : plan.fresh.stop] = rounded.to(values.device)
+    return new, origins
+
+
+def _report(name: str, old: Tensor, new: Tensor, kept: int) -> TableChange:
+    return TableChange(
+        name, len(old), len(new), kept, _hash(old.detach()[:kept]), _hash(new[:kept])
+    )
+
+
+def _hash(rows: Tensor) -> str:
+    flat = rows.contiguous().cpu().flatten()
+    return hashlib.sha256(flat.view(torch.uint8).numpy().data).hexdigest()
