@@ -72,6 +72,7 @@ OPTIONS = {
     "trace": {"model", "text", "--dtype", "--json"},
     "explain order": {"--json"},
     "explain scale": {"--json"},
+    "explain encodings": {"--json"},
     "doctor": set(),
 }
 """The command line's promise: nothing leaves or joins it without this table saying so."""

@@ -25,3 +25,29 @@ def test_explain_scale_is_one_json_document(run: Run) -> None:
     assert document["schema"] == "ropewalk.explain.scale/1"
     widths = [row["d_model"] for row in document["rows"]]
     assert widths == [64, 128, 256, 512, 1024, 2048, 4096]
+
+
+def test_explain_encodings_prints_both_tables_in_80_columns(run: Run) -> None:
+    done = run("explain", "encodings")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    words, figures = done.stdout.split("Three properties of each, measured")
+    for name in ("sinusoidal", "learned", "RoPE", "ALiBi", "FIRE", "none", "raw index"):
+        assert f"\n{name} " in words
+        assert f"\n{name} " in figures
+
+
+def test_explain_encodings_is_one_json_document(run: Run) -> None:
+    done = run("explain", "encodings", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert document["schema"] == "ropewalk.explain.encodings/1"
+    by_name = {row["description"]["name"]: row for row in document["rows"]}
+    assert by_name["learned"]["description"]["beyond_trained_length"] == "impossible"
+    figures = by_name["raw index"]["figures"]
+    assert (figures["bounded"], figures["unique"], figures["relative_linear"]) == (
+        False,
+        True,
+        False,
+    )

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from ropewalk.explain.encodings import explain_encodings
 from ropewalk.explain.order import explain_order
 from ropewalk.explain.scale import explain_scale
-from ropewalk.report.explain_text import order_lines, scale_lines
+from ropewalk.report.explain_text import encodings_lines, order_lines, scale_lines
 
 
 def test_explanations_fit_80_columns_in_ascii() -> None:
     lines = [*order_lines(explain_order()), *scale_lines(explain_scale(widths=(64, 4096)))]
     assert max(map(len, lines)) <= 80
     assert all(line.isascii() for line in lines)
+
+
+def test_no_word_of_the_two_tables_is_cut_off() -> None:
+    rows = explain_encodings()
+    lines = list(encodings_lines(rows))
+    assert max(map(len, lines)) <= 80
+    assert all(line.isascii() for line in lines)
+    printed = set(" ".join(lines).split())
+    for row in rows:
+        for words in (row.description.encodes, row.description.beyond_trained_length):
+            assert printed.issuperset(words.split())
+        assert f"{row.figures.farthest:,}" in printed

@@ -20,7 +20,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 
 @explain_app.command("order")
 def order_command(as_json: AsJson = False) -> None:
-    """Who bites whom: attention without position cannot tell, and the raw index is no help."""
+    """Who bites whom? Without position no model can tell."""
     _need_torch()
     from ropewalk.explain.order import explain_order
     from ropewalk.report.explain_text import order_lines
@@ -34,7 +34,7 @@ def order_command(as_json: AsJson = False) -> None:
 
 @explain_app.command("scale")
 def scale_command(as_json: AsJson = False) -> None:
-    """Why token vectors are multiplied by sqrt(d_model) before position is added."""
+    """Why sqrt(d_model) stands before the token vectors."""
     _need_torch()
     from ropewalk.explain.scale import explain_scale
     from ropewalk.report.explain_text import scale_lines
@@ -45,6 +45,21 @@ def scale_command(as_json: AsJson = False) -> None:
         _print_json({"schema": "ropewalk.explain.scale/1", "rows": document})
     else:
         _print_lines(scale_lines(rows))
+
+
+@explain_app.command("encodings")
+def encodings_command(as_json: AsJson = False) -> None:
+    """All encodings side by side, in words and in figures."""
+    _need_torch()
+    from ropewalk.explain.encodings import explain_encodings
+    from ropewalk.report.explain_text import encodings_lines
+
+    rows = explain_encodings()
+    if as_json:
+        document = [dataclasses.asdict(row) for row in rows]
+        _print_json({"schema": "ropewalk.explain.encodings/1", "rows": document})
+    else:
+        _print_lines(encodings_lines(rows))
 
 
 def _need_torch() -> None:

@@ -95,8 +95,10 @@ def measure_vectors(vectors: Vectors, *, constant: bool = False) -> Figures:
 def vectors_of(encoding: PositionEncoding) -> Vectors:
     """What an encoding makes of a position, wherever it enters.
 
-    Added to the input: the vector added. Turning q and k: a query and a key of ones, turned.
-    Added to the scores: the bias, a feature a head, of a query there and a key at 0. Nothing: 0.
+    Added to the input: the vector added. Turning q and k: a query and a key of ones, turned, at
+    the same position on every axis where there are several. Added to the scores: the bias, a
+    feature a head, of a key that far behind the query at 1023, and beyond that of the key at 0
+    behind a query there. Nothing: 0.
     """
     match encoding:
         case Sinusoidal() | Learned():
@@ -110,15 +112,18 @@ def vectors_of(encoding: PositionEncoding) -> Vectors:
 
 def _turned_ones(encoding: PositionEncoding, ids: Tensor, turned: int, head_dim: int) -> Tensor:
     ones = torch.ones(1, 1, len(ids), head_dim, dtype=torch.float64)
-    q, k = encoding.rotate(ones, ones, ids)
+    axes = encoding.axis_count if isinstance(encoding, Rotary) else None
+    q, k = encoding.rotate(ones, ones, ids if axes is None else ids.expand(axes, 1, -1))
     return torch.cat((q[0, 0, :, :turned], k[0, 0, :, :turned]), dim=-1)
 
 
 def _bias(encoding: PositionEncoding, ids: Tensor) -> Tensor:
-    bias = encoding.score_bias(ids, torch.zeros(1, dtype=torch.int64))
+    # FIRE's bias goes by the query's own position too, so near ones share the last query.
+    queries = ids.clamp(min=NEAR - 1)[:, None]
+    bias = encoding.score_bias(queries, queries - ids[:, None])
     if bias is None:
         return torch.zeros(len(ids), 1, dtype=torch.float64)
-    return bias.reshape(-1, len(ids)).T.double()
+    return bias.reshape(len(ids), -1).double()
 
 
 def _try(vectors: Vectors, ids: Tensor) -> Tensor | None:

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ropewalk.explain.encodings import EncodingRow
     from ropewalk.explain.order import Order
     from ropewalk.explain.raw_index import RawIndex
     from ropewalk.explain.scale import ScaleRow
@@ -96,6 +99,96 @@ def scale_lines(rows: Sequence[ScaleRow]) -> Iterator[str]:
         "vector: position drowns identity, more with every channel. With it a token is nearer to "
         "itself elsewhere than to another token at its place."
     )
+
+
+def encodings_lines(rows: Sequence[EncodingRow]) -> Iterator[str]:
+    """Every encoding in words, then its figures."""
+    yield "Every encoding: what it adds, to what, and what it is known to do"
+    yield ""
+    yield from _drawn(_words_table(rows))
+    yield ""
+    yield "Three properties of each, measured"
+    yield ""
+    yield from _drawn(_figures_table(rows))
+    yield ""
+    yield from _wrapped(
+        "Bounded: no value up to the farthest position is larger than among positions 0 to 1,023; "
+        "largest is the largest anywhere. Unique: no two of those positions have the same values; "
+        "closest is the smallest distance between two. Relative: one fixed linear map leads from "
+        "the values at p to those at p + k, for k = 1, 7 and 64; error is that of the best such "
+        "map on positions it was not fitted to, as a share of the largest value."
+    )
+    yield ""
+    yield from _wrapped(
+        "Values: the vector added to the input; a query and a key of ones, turned; the bias on "
+        "the score of a key that far back, one a head, beside a constant 1. Tables and biases "
+        "that are trained are measured as they are drawn, before training."
+    )
+
+
+def _words_table(rows: Sequence[EncodingRow]) -> Table:
+    heads = ("", "parameters", "applied to", "encodes", "beyond trained length", "typical users")
+    table = _table(heads, widths=(10, 10, 10, 12, 16, 12))
+    for row in rows:
+        words = row.description
+        table.add_row()
+        table.add_row(
+            words.name,
+            words.parameters,
+            words.applied_to,
+            words.encodes,
+            words.beyond_trained_length,
+            words.typical_users,
+        )
+    return table
+
+
+def _figures_table(rows: Sequence[EncodingRow]) -> Table:
+    heads = ("", "farthest", "bounded", "largest", "unique", "closest", "relative", "error")
+    table = _table(heads, widths=None)
+    for row in rows:
+        found = row.figures
+        table.add_row(
+            row.description.name,
+            f"{found.farthest:,}",
+            _said(found.bounded),
+            f"{found.largest:.3g}",
+            _said(found.unique),
+            f"{found.smallest_distance:.2g}",
+            _said(found.relative_linear),
+            f"{found.residual:.1e}",
+        )
+    return table
+
+
+def _said(answer: bool) -> str:
+    return "yes" if answer else "no"
+
+
+def _table(heads: Sequence[str], widths: Sequence[int] | None) -> Table:
+    """An empty table: words in columns of these widths, or figures, which stand to the right."""
+    from rich.table import Table
+
+    figures = widths is None
+    table = Table(box=None, pad_edge=False, padding=(0, 1 if figures else 2, 0, 0))
+    for place, head in enumerate(heads):
+        table.add_column(
+            head,
+            justify="right" if figures and place else "left",
+            width=None if widths is None else widths[place],
+            no_wrap=figures,
+        )
+    return table
+
+
+def _drawn(table: Table) -> Iterator[str]:
+    """A rich table as plain lines of at most 80 columns."""
+    from rich.console import Console
+
+    console = Console(width=WIDTH, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        console.print(table)
+    yield from (line.rstrip() for line in captured.get().splitlines())
 
 
 def _wrapped(text: str, hang: int = 0) -> Iterator[str]:
