@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -158,6 +159,54 @@ def test_an_odd_length_is_as_exact_as_an_even_one(length: int) -> None:
     dense = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias.float()[None])
     errors = [(x.double() - exact).abs().max() for x in (ours, dense)]
     assert errors[0] <= 2 * errors[1]
+
+
+def in_long_doubles(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Any:
+    """softmax(q k / sqrt(head_dim) + bias) v with 11 bits more than fp64, as a numpy array."""
+    wide = np.longdouble
+    if np.finfo(wide).eps > 2.0**-60:
+        pytest.skip("this machine has no floating point wider than fp64 to compare with")
+    rows, keys, values, added = (x.numpy().astype(wide) for x in (q, k, v, bias))
+    scores = rows @ keys.swapaxes(-1, -2) / np.sqrt(wide(q.shape[-1])) + added
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights @ values / weights.sum(-1, keepdims=True)
+
+
+# The second has slopes that are no powers of two, and heads of an odd width.
+@pytest.mark.parametrize(
+    ("encoding", "head_dim"), [(Alibi(2), 64), (Alibi(2, first_head=8, total_heads=12), 33)]
+)
+@pytest.mark.parametrize("length", [2048, 8192, 32_768])
+def test_double_precision_errs_at_most_twice_as_much_as_the_dense_bias(
+    length: int, encoding: Alibi, head_dim: int
+) -> None:
+    torch.manual_seed(length)
+    heads, rows = 2, 32
+    k_ids = torch.arange(length)
+    q_ids = torch.cat((k_ids[length // 16 - 1 :: length // 16], k_ids[-rows + 16 :]))
+    shapes = (rows, length, length)
+    q, k, v = (torch.randn(1, heads, n, head_dim, dtype=torch.float64) for n in shapes)
+    # Slopes are whole numbers of 2**-53, so these products are exact but for one rounding.
+    slopes = torch.tensor(encoding.slopes, dtype=torch.float64).view(-1, 1, 1)
+    gaps = q_ids[:, None] - k_ids
+    bias = (-slopes * gaps).masked_fill(gaps < 0, float("-inf"))
+    exact = in_long_doubles(q, k, v, bias)
+    options: dict[str, Any] = {"position_ids": q_ids, "k_position_ids": k_ids}
+    assert plan_attention(q, k, v, encoding, **options).path == "masked features"
+    ours = attention(q, k, v, encoding, **options)
+    dense = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias[None])
+    ours_errs, dense_errs = (abs(x.numpy() - exact) for x in (ours, dense))
+    assert ours_errs.max() <= 2 * dense_errs.max() < 1e-14
+    assert ours_errs.mean() <= 2 * dense_errs.mean()
+
+
+def test_few_queries_have_a_dense_bias_in_double_precision_too() -> None:
+    q, k, v = (torch.randn(1, 12, n, 8, dtype=torch.float64) for n in (1, 5000, 5000))
+    ids, slopes = torch.arange(5000), torch.tensor(Alibi(12).slopes, dtype=torch.float64)
+    ours = attention(q, k, v, Alibi(12), position_ids=ids[-1:], k_position_ids=ids)
+    bias = -slopes.view(-1, 1, 1) * (4999 - ids)
+    exact = (q @ k.mT * SCALE + bias).softmax(-1) @ v
+    torch.testing.assert_close(ours, exact, rtol=1e-13, atol=1e-14)
 
 
 def test_gradients_are_those_of_finite_differences_and_of_the_dense_bias(qkv: Draw) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.attention.visible import Visible
+from ropewalk.positions.exact import wide
 from ropewalk.positions.relative import RelativeBias
 
 
@@ -43,7 +44,7 @@ def flex(
         q, k, v = q.detach(), k.detach(), v.detach()
     score = None
     if bias is not None:
-        tables = bias.tables(q.device)
+        tables = bias.tables(q.device, wide(q.dtype))
 
         def score(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             return score + bias.bias_at(head, visible.distance(row, query, key), *tables)

@@ -335,8 +335,9 @@ def _with_features(call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     q = torch.cat((features.query.expand(batch, -1, -1, -1), q), dim=-1)
     k = torch.cat((features.key.expand(batch, k.shape[1], -1, -1), k), dim=-1)
     width = max(q.shape[-1], v.shape[-1])
-    if q.device.type == "cuda":
-        width += -width % 8  # what the GPU's flash kernels ask for
+    if q.device.type == "cuda" or q.dtype == torch.float64:
+        # What the GPU's flash kernels ask for; in fp64 an odd width would sum in another order.
+        width += -width % 8
     q_length, values = q.shape[2], v.shape[-1]
     blocks = _BLOCK if q.dtype in (torch.float32, torch.float64) else 1
     q_more, k_more = -q_length % blocks, -k.shape[2] % blocks
@@ -352,7 +353,7 @@ def _with_features(call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def _dense_bias(call: _Call, q: Tensor) -> Tensor:
     """The bias, minus infinity where a key is not seen, four-dimensional, as SDPA takes it."""
-    bias = call.encoding.score_bias(call.position_ids, call.k_ids)
+    bias = call.encoding.score_bias(call.position_ids, call.k_ids, q.dtype)
     if bias is None:
         raise UsageError("this plan needs an encoding with a bias")
     bias = bias if bias.dim() == 4 else bias[None]

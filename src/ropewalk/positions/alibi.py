@@ -51,6 +51,7 @@ class _Form:
     A slope is `slope_parts` numbers of `slope_bits` bits; a position is `digits` digits of
     `digit_bits` bits; `offsets` numbers hold the query's own term, of which only the size
     matters, since it is the same for all keys. Positions from `limit` on would not be exact.
+    Each feature takes `channels`, all but the first of them zeros.
     """
 
     slope_bits: int
@@ -59,10 +60,13 @@ class _Form:
     digits: int
     offsets: int
     limit: int
+    channels: int = 1
 
 
 _FORMS = {
-    torch.float64: _Form(53, 1, 0, 1, 1, 2**48),
+    # Likewise 27 + 26 bits fill the 53 of fp64. Its matrix products keep a sum for every second
+    # channel, fourth or eighth; terms that cancel have to meet in one and the same.
+    torch.float64: _Form(27, 2, 0, 1, 1, 2**26, channels=8),
     # 8 + 16 bits fill the 24 of fp32, so products are exact to position 65,536 even where a
     # machine rounds them before it adds; with fused multiply-add, everywhere below the limit.
     torch.float32: _Form(8, 3, 0, 1, 1, 2**24),
@@ -111,14 +115,16 @@ class Alibi(RelativeBias):
         self.causal_only = not symmetric
         self.slopes = rules[slopes](total, max_bias)[first_head : first_head + heads]
 
-    def tables(self, device: torch.device) -> tuple[Tensor, ...]:
-        """The slopes, (heads,) in fp32."""
-        return (_on(device, list(self.slopes), torch.float32),)
+    def tables(
+        self, device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor, ...]:
+        """The slopes, (heads,) in `dtype`."""
+        return (_on(device, list(self.slopes), dtype),)
 
     def bias_at(self, head: Tensor, distance: Tensor, *tables: Tensor) -> Tensor:
-        """-m * distance in fp32, with |distance| where symmetric."""
+        """-m * distance in the slopes' dtype, with |distance| where symmetric."""
         (slopes,) = tables
-        return -slopes[head] * (distance.abs() if self.symmetric else distance).float()
+        return -slopes[head] * (distance.abs() if self.symmetric else distance).to(slopes.dtype)
 
     def score_features(
         self,
@@ -128,7 +134,7 @@ class Alibi(RelativeBias):
         *,
         scale: float = 1.0,
     ) -> ScoreFeatures | None:
-        """The causal bias as 2 to 8 features in `dtype`; None where symmetric.
+        """The causal bias as 2 to 8 features in `dtype`, in fp64 16 or 24; None where symmetric.
 
         Raises PositionError for a dtype without a form, or a position that it cannot hold.
         """
@@ -199,7 +205,7 @@ def _key_features(ids: Tensor, slope_parts: int, dtype: torch.dtype, form: _Form
     """(batch, 1, k, features): the unit for each offset, then the digits for each slope part."""
     digits = [digit.to(dtype) for digit in _digits(ids, form)]
     unit = torch.full_like(digits[0], 2.0**form.digit_bits)
-    features = torch.stack([unit] * form.offsets + digits * slope_parts, dim=-1)
+    features = _stacked([unit] * form.offsets + digits * slope_parts, form)
     return features.view(-1, 1, *features.shape[-2:])
 
 
@@ -218,4 +224,10 @@ def _query_features(ids: Tensor, parts: Tensor, form: _Form) -> Tensor:
     levels = range(form.digits - 1, -1, -1)
     weights = [part * 2.0 ** (form.digit_bits * level) for part in parts for level in levels]
     columns += [weight.view(1, -1, 1).expand_as(rest) for weight in weights]
-    return torch.stack(columns, dim=-1)
+    return _stacked(columns, form)
+
+
+def _stacked(columns: list[Tensor], form: _Form) -> Tensor:
+    """Features (..., len(columns) * channels): each column, and the zeros it is followed by."""
+    zeros = [torch.zeros_like(columns[0])] * (form.channels - 1)
+    return torch.stack([each for column in columns for each in (column, *zeros)], dim=-1)

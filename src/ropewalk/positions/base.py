@@ -72,9 +72,17 @@ class PositionEncoding(nn.Module):
         del position_ids, k_position_ids
         return q, k
 
-    def score_bias(self, q_position_ids: Tensor, k_position_ids: Tensor) -> Tensor | None:
-        """What is added to the scores: (heads, q, k) or (batch, heads, q, k) fp32, or None."""
-        del q_position_ids, k_position_ids
+    def score_bias(
+        self,
+        q_position_ids: Tensor,
+        k_position_ids: Tensor,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor | None:
+        """What is added to the scores: (heads, q, k) or (batch, heads, q, k), or None.
+
+        Computed in `dtype`, fp32 at least, or in that of the parameters where it is wider.
+        """
+        del q_position_ids, k_position_ids, dtype
         return None
 
     def score_features(

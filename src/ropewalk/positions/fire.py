@@ -58,27 +58,41 @@ class Fire(PositionEncoding):
         self.hidden.reset_parameters()
         self.out.reset_parameters()
 
-    def share(self, q_position_ids: Tensor, k_position_ids: Tensor) -> Tensor:
+    def share(
+        self,
+        q_position_ids: Tensor,
+        k_position_ids: Tensor,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
         """What the network is given: (q, k) or (batch, q, k), 0 at the query and at most 1."""
-        c = widened(self.c)
+        c = widened(self.c, dtype)
         query, key = q_position_ids.to(c.dtype)[..., :, None], k_position_ids.to(c.dtype)
-        threshold = (widened(self.threshold_factor) * self.initial_threshold).abs()
+        threshold = (widened(self.threshold_factor, dtype) * self.initial_threshold).abs()
         distance = torch.log1p((c * (query - key[..., None, :])).abs())
         # An all-zero c or threshold would divide 0 by 0.
         smallest = torch.finfo(c.dtype).tiny
         whole = torch.log1p((c * torch.maximum(query, threshold)).abs())
         return distance / whole.clamp_min(smallest)
 
-    def score_bias(self, q_position_ids: Tensor, k_position_ids: Tensor) -> Tensor:
-        """(heads, q, k) or (batch, heads, q, k), fp32 or wider; holds width x q x k on the way."""
+    def score_bias(
+        self,
+        q_position_ids: Tensor,
+        k_position_ids: Tensor,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """(heads, q, k) or (batch, heads, q, k); holds width x q x k on the way."""
         check_pair(q_position_ids, k_position_ids)
-        share = self.share(q_position_ids, k_position_ids)
+        share = self.share(q_position_ids, k_position_ids, dtype)
         with torch.autocast(share.device.type, enabled=False):
             hidden = functional.linear(
-                share[..., None], widened(self.hidden.weight), widened(self.hidden.bias)
+                share[..., None],
+                widened(self.hidden.weight, share.dtype),
+                widened(self.hidden.bias, share.dtype),
             )
             bias = functional.linear(
-                functional.relu(hidden), widened(self.out.weight), widened(self.out.bias)
+                functional.relu(hidden),
+                widened(self.out.weight, share.dtype),
+                widened(self.out.bias, share.dtype),
             )
         return bias.movedim(-1, -3)
 

@@ -45,9 +45,11 @@ class _Kerple(RelativeBias):
         """Take the paper's values, (heads,) each, as from a checkpoint."""
         raise NotImplementedError
 
-    def tables(self, device: torch.device) -> tuple[Tensor, ...]:
+    def tables(
+        self, device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor, ...]:
         """r1 and r2, (heads,) each."""
-        return self.r1.to(device), self.r2.to(device)
+        return widened(self.r1, dtype).to(device), widened(self.r2, dtype).to(device)
 
 
 class KerpleLog(_Kerple):

@@ -25,20 +25,32 @@ class RelativeBias(PositionEncoding):
             raise PositionError(f"heads is {heads}; give the number of query heads, 1 or more")
         self.heads = heads
 
-    def tables(self, device: torch.device) -> tuple[Tensor, ...]:
-        """What `bias_at` looks up, on `device`, fp32 or wider, with gradients to parameters."""
+    def tables(
+        self, device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor, ...]:
+        """What `bias_at` looks up, on `device`, in `dtype` or wider, with gradients to parameters.
+
+        `dtype` is fp32 or fp64.
+        """
         raise NotImplementedError
 
     def bias_at(self, head: Tensor, distance: Tensor, *tables: Tensor) -> Tensor:
-        """The bias of `head` (integers from 0) at `distance` i - j, broadcast; fp32 or wider."""
+        """The bias of `head` (integers from 0) at `distance` i - j, broadcast; as the tables."""
         raise NotImplementedError
 
-    def score_bias(self, q_position_ids: Tensor, k_position_ids: Tensor) -> Tensor:
-        """(heads, q, k), or (batch, heads, q, k) where either has a batch; fp32 or wider."""
+    def score_bias(
+        self,
+        q_position_ids: Tensor,
+        k_position_ids: Tensor,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """(heads, q, k), or (batch, heads, q, k) where either has a batch; see the base class."""
         check_pair(q_position_ids, k_position_ids)
         distance = q_position_ids.long()[..., :, None] - k_position_ids.long()[..., None, :]
         head = torch.arange(self.heads, device=distance.device).view(-1, 1, 1)
-        return self.bias_at(head, distance.unsqueeze(-3), *self.tables(distance.device))
+        return self.bias_at(
+            head, distance.unsqueeze(-3), *self.tables(distance.device, wide(dtype))
+        )
 
 
 def check_pair(
@@ -53,6 +65,6 @@ def check_pair(
         check_positions(ids, what=what, high=high, why=why)
 
 
-def widened(values: Tensor) -> Tensor:
-    """`values` in fp32, or as they are in fp64: a bias in 16 bits is exact only to 256."""
-    return values.to(wide(values.dtype))
+def widened(values: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """`values` in `dtype` or wider, fp32 at least: a bias in 16 bits is exact only to 256."""
+    return values.to(torch.promote_types(values.dtype, wide(dtype)))

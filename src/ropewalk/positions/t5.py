@@ -102,9 +102,11 @@ class T5Bias(RelativeBias):
         """The bucket of each distance i - j; the same shape, int64."""
         return self._bucket_at.to(distance.device, non_blocking=True)[self._row(distance)]
 
-    def tables(self, device: torch.device) -> tuple[Tensor, ...]:
+    def tables(
+        self, device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor, ...]:
         """The bias of each distance up to max_distance either way, (2 max_distance + 1, heads)."""
-        return (widened(self.weight)[self._bucket_at.to(device, non_blocking=True)],)
+        return (widened(self.weight, dtype)[self._bucket_at.to(device, non_blocking=True)],)
 
     def bias_at(self, head: Tensor, distance: Tensor, *tables: Tensor) -> Tensor:
         """The trained number of the head and the distance's bucket; fp32, fp64 in fp64."""
