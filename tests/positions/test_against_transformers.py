@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.positions.axes import Axes, Axial, Chunked, Interleaved
+from ropewalk.positions.axes import Axial
 from ropewalk.positions.rotary import Rotary
 from ropewalk.rope import spec
+from ropewalk.rope.sections import SectionLayout
 
 DIM = 16
 BASE = 10_000.0
@@ -89,15 +90,15 @@ def test_partial_interleaved_rotation_is_that_of_glm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "sections", "axes"),
+    ("module", "name", "sections", "layout"),
     [
-        ("qwen2_vl", "Qwen2VLRotaryEmbedding", (2, 3, 3), Chunked()),
-        ("qwen3_vl", "Qwen3VLTextRotaryEmbedding", (4, 2, 2), Interleaved()),
+        ("qwen2_vl", "Qwen2VLRotaryEmbedding", (2, 3, 3), "chunked"),
+        ("qwen3_vl", "Qwen3VLTextRotaryEmbedding", (4, 2, 2), "interleaved"),
     ],
 )
 @pytest.mark.parametrize("text", [False, True])
 def test_three_axes_are_dealt_as_in_qwen(
-    module: str, name: str, sections: tuple[int, ...], axes: Axes, text: bool
+    module: str, name: str, sections: tuple[int, ...], layout: SectionLayout, text: bool
 ) -> None:
     from importlib import import_module
 
@@ -107,7 +108,7 @@ def test_three_axes_are_dealt_as_in_qwen(
     # Text has one position, the same on every axis; it may be given once.
     all_axes = IDS.expand(3, -1, -1) if text else IMAGE_IDS
     cos, sin = rotary(q, all_axes)
-    ours = Rotary(spec.Rotary(DIM, DIM, BASE, sections=sections), axes=axes)
+    ours = Rotary(spec.Rotary(DIM, DIM, BASE, sections=sections, section_layout=layout))
     agree(
         ours.rotate(q, k, IDS if text else IMAGE_IDS),
         theirs.apply_rotary_pos_emb(q, k, cos, sin),

@@ -6,6 +6,7 @@ import pytest
 
 from ropewalk.errors import ScheduleError
 from ropewalk.positions.axes import Axes, Axial, Chunked, Interleaved, OneAxis, choose, laid_out
+from ropewalk.rope.sections import SectionLayout
 from ropewalk.rope.spec import Rotary
 
 
@@ -15,14 +16,15 @@ def test_qwen2_vl_has_its_axes_in_chunks() -> None:
 
 
 def test_qwen3_vl_deals_its_axes_in_turns_and_the_slow_end_to_time() -> None:
-    axis = laid_out(Rotary(128, 128, 5e6, sections=(24, 20, 20)), Interleaved(), None).axis
+    rotary = Rotary(128, 128, 5e6, sections=(24, 20, 20), section_layout="interleaved")
+    axis = laid_out(rotary, Interleaved(), None).axis
     assert axis == (0, 1, 2) * 20 + (0,) * 4
 
 
 def test_sections_that_would_be_clipped_in_turns_are_refused() -> None:
     # Dealt over 64 pairs, 16, 24, 24 would become 22, 21, 21 without a word.
     with pytest.raises(ScheduleError, match=r"\[22, 21, 21\]"):
-        choose(Rotary(128, 128, 1e6, sections=(16, 24, 24)), Interleaved())
+        Rotary(128, 128, 1e6, sections=(16, 24, 24), section_layout="interleaved")
 
 
 def test_a_fourth_section_without_pairs_is_no_axis() -> None:
@@ -39,6 +41,16 @@ def test_axial_ladders_are_those_of_qwen2_vl_and_of_pixtral() -> None:
     assert own.axis == dealt.axis == (0,) * 4 + (1,) * 4
 
 
+@pytest.mark.parametrize(
+    ("layout", "axes"), [("chunked", Chunked()), ("interleaved", Interleaved())]
+)
+def test_the_spec_alone_says_how_its_sections_are_dealt_out(
+    layout: SectionLayout, axes: Axes
+) -> None:
+    rotary = Rotary(8, 8, 1e4, sections=(2, 1, 1), section_layout=layout)
+    assert choose(rotary, None) == choose(rotary, axes) == axes
+
+
 def test_text_has_one_axis_and_nothing_to_say() -> None:
     assert choose(Rotary(8, 8, 1e4), None) == OneAxis()
 
@@ -46,7 +58,8 @@ def test_text_has_one_axis_and_nothing_to_say() -> None:
 @pytest.mark.parametrize(
     ("sections", "axes", "named"),
     [
-        ((2, 1, 1), None, "how they are dealt out"),
+        ((2, 1, 1), Interleaved(), "do not go together"),
+        ((2, 1, 1), OneAxis(), "do not go together"),
         ((2, 1, 1), Axial(), "do not go together"),
         ((), Chunked(), "do not go together"),
         ((), Interleaved(), "do not go together"),

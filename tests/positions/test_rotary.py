@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ropewalk.errors import PositionError, ScheduleError
-from ropewalk.positions.axes import Axial, Chunked, Interleaved
+from ropewalk.positions.axes import Axial, Chunked
 from ropewalk.positions.from_mask import position_ids_from_mask
 from ropewalk.positions.rotary import Rotary, TurnedHeads
 from ropewalk.positions.turning import to_half, to_interleaved
@@ -341,7 +341,7 @@ def test_a_wrong_key_position_is_named_as_such() -> None:
     [
         ((), None, (3, 2, 6), "one axis"),
         ((2, 1, 1), Chunked(), (2, 2, 6), "3 axes"),
-        ((2, 1, 1), Interleaved(), (4, 2, 6), "3 axes"),
+        ((2, 1, 1), None, (4, 2, 6), "3 axes"),
         ((), Axial(), (2, 6), "one position on each axis"),
         ((), Axial(), (6,), "one position on each axis"),
     ],

@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 
 from ropewalk.errors import ScheduleError
+from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.scaling import (
     NAMES,
     UNSCALED,
@@ -26,8 +27,10 @@ from ropewalk.rope.scaling import (
     UnknownScaling,
     Unscaled,
     Yarn,
+    depends_on_length,
     name_of,
 )
+from ropewalk.rope.spec import Rotary
 
 
 def test_every_type_of_the_union_has_a_name() -> None:
@@ -120,3 +123,25 @@ def test_what_published_models_hold_is_accepted() -> None:
     PairDivisors((1.0, 1e30))  # Gemma 4 as GGUF: a pair that stands still
     Linear(0.5)  # squeezes, and engines do so when told
     Proportional(0.25)
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        UNSCALED,
+        Linear(2.0),
+        Ntk(2.0),
+        DynamicNtk(2.0, 64),
+        DynamicNtk(1.0, 64),
+        Yarn(4.0, 4096),
+        Llama3(8.0, 1.0, 4.0, 64),
+        LongRope((1.0,) * 4, (2.0,) * 4, 64, 2.0),
+        LongRope((2.0,) * 4, (2.0,) * 4, 64, 2.0),
+        Proportional(0.5),
+    ],
+    ids=repr,
+)
+def test_what_depends_on_the_length_is_what_changes_with_it(scaling: Scaling) -> None:
+    rotary = Rotary(8, 8, 1e4, scaling=scaling)
+    changes = schedule(rotary, 64).inv_freq != schedule(rotary, 4096).inv_freq
+    assert depends_on_length(scaling) == changes

@@ -13,6 +13,7 @@ from ropewalk.errors import ScheduleError
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.scaling import UnknownScaling, name_of
+from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import Encoding, LayerGroup, PositionSpec, Rotary
 
 SINGLE = 2.5e-7
@@ -46,10 +47,10 @@ class Dialect:
 def require_same(wanted: PositionSpec, found: PositionSpec, dialect: Dialect) -> None:
     """Raise ScheduleError unless `found` says of position all that `wanted` does.
 
-    Compared are layers, windows, encodings, the schedule's fingerprint at every length where it
-    could differ, softmax rules, the claimed length, and the trained length where `wanted` states
-    one. Not compared is the layout of channels: it belongs to the weights, and no dialect here
-    writes weights.
+    Compared are layers, windows, encodings, which channels turn and by which axis, the schedule's
+    fingerprint at every length where it could differ, softmax rules, the claimed length, and the
+    trained length where `wanted` states one. Not compared is the layout of channels: it belongs
+    to the weights, and no dialect here writes weights.
     """
     if len(wanted.groups) != len(found.groups):
         raise dialect.refusal(
@@ -101,8 +102,8 @@ def _same_encoding(
                 "the encoding of", group.name, f"{_kind(found)} would be read back"
             )
         return
-    for field in ("head_dim", "rotary_dim", "sections"):
-        ours, theirs = getattr(wanted, field), getattr(found, field)
+    for field, ours in _channels(wanted).items():
+        theirs = _channels(found)[field]
         if ours != theirs:
             raise dialect.refusal(f"{field} of {group.name}", ours, f"{theirs} would be read back")
     if isinstance(wanted.scaling, UnknownScaling) or isinstance(found.scaling, UnknownScaling):
@@ -117,6 +118,17 @@ def _same_encoding(
         ours, theirs = schedule(wanted, length), schedule(found, length)
         if not _equal(ours, theirs, dialect.tolerance):
             raise _schedule_refusal(group, (wanted, ours), (found, theirs), length, dialect)
+
+
+def _channels(rotary: Rotary) -> dict[str, object]:
+    """Which channels turn, and by which axis of position; what says nothing is left alike."""
+    return {
+        "head_dim": rotary.head_dim,
+        "rotary_dim": rotary.rotary_dim,
+        "placement": rotary.placement if rotary.rotary_dim != rotary.head_dim else "first",
+        "sections": used_sections(rotary.sections),
+        "section_layout": rotary.section_layout,
+    }
 
 
 def _equal(ours: Schedule, theirs: Schedule, tolerance: float) -> bool:

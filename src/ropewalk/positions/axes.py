@@ -11,6 +11,7 @@ from typing import Literal
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import schedule
+from ropewalk.rope.sections import pair_axes, used_sections
 from ropewalk.rope.spec import Rotary
 
 
@@ -21,19 +22,12 @@ class OneAxis:
 
 @dataclass(frozen=True, slots=True)
 class Chunked:
-    """mRoPE in chunks (Qwen2-VL, 2409.12191): the first sections[0] pairs by time, then height, ...
-
-    The sections are those of the rotary spec.
-    """
+    """mRoPE in chunks (Qwen2-VL): a rotary spec with sections, whose `section_layout` says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interleaved:
-    """mRoPE dealt in turns (Qwen3-VL): pair j belongs to axis j mod n while that has pairs left.
-
-    The sections of the rotary spec count the pairs of each axis; what is left over at the slow
-    end goes to axis 0. Sections that this dealing cannot give are refused.
-    """
+    """mRoPE dealt in turns (Qwen3-VL): a rotary spec whose `section_layout` is "interleaved"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +63,33 @@ def count_axes(axes: Axes, rotary: Rotary) -> int | None:
         case Axial(axes=count):
             return count
         case Chunked() | Interleaved():
-            return len(_sections(rotary))
+            return len(used_sections(rotary.sections))
 
 
 def choose(rotary: Rotary, axes: Axes | None) -> Axes:
-    """`axes`, or one axis where the spec has no sections; checked against the spec.
+    """`axes`, or what the spec says of its sections; checked against the spec.
 
-    Raises ScheduleError for sections without a statement of how they are dealt out, for a
-    dealing without sections, and for sections or axes that do not fit the pairs.
+    Raises ScheduleError for a dealing without sections or other than the spec's, and for
+    sections or axes that do not fit the pairs.
     """
+    stated = _stated(rotary)
     if axes is None:
-        if rotary.sections:
-            raise ScheduleError(
-                f"the encoding has sections {list(rotary.sections)} and nothing says how they are "
-                "dealt out to the pairs: pass axes=Chunked() (Qwen2-VL) or axes=Interleaved() "
-                "(Qwen3-VL, mrope_interleaved)"
-            )
-        return OneAxis()
-    if isinstance(axes, Chunked | Interleaved) != bool(rotary.sections):
+        return stated
+    if axes != stated and (rotary.sections or isinstance(axes, Chunked | Interleaved)):
         raise ScheduleError(
-            f"{axes} and sections {list(rotary.sections)} do not go together; sections are for "
-            "Chunked() and Interleaved(), which need them"
+            f"{axes} and sections {list(rotary.sections)} of a {rotary.section_layout!r} layout do "
+            f"not go together; leave axes out, which is {stated}, or change the spec's sections "
+            "and section_layout"
         )
     laid_out(rotary, axes, 1)
     return axes
+
+
+def _stated(rotary: Rotary) -> Axes:
+    """What the spec alone says."""
+    if not rotary.sections:
+        return OneAxis()
+    return Interleaved() if rotary.section_layout == "interleaved" else Chunked()
 
 
 def laid_out(rotary: Rotary, axes: Axes, length: int | None) -> LaidOut:
@@ -104,36 +101,12 @@ def laid_out(rotary: Rotary, axes: Axes, length: int | None) -> LaidOut:
         case OneAxis():
             built = schedule(rotary, length)
             return LaidOut(built.inv_freq, (0,) * rotary.pairs, built.attention_factor)
-        case Chunked():
+        case Chunked() | Interleaved():
             built = schedule(rotary, length)
-            axis = tuple(a for a, n in enumerate(_sections(rotary)) for _ in range(n))
+            axis = pair_axes(rotary.sections, rotary.section_layout)
             return LaidOut(built.inv_freq, axis, built.attention_factor)
-        case Interleaved():
-            built = schedule(rotary, length)
-            return LaidOut(
-                built.inv_freq, _dealt(_sections(rotary), rotary.pairs), built.attention_factor
-            )
         case Axial():
             return _axial(rotary, axes, length)
-
-
-def _sections(rotary: Rotary) -> tuple[int, ...]:
-    """The sections up to the last that has pairs; GGUF files state four, the last often 0."""
-    used = max((i for i, n in enumerate(rotary.sections) if n), default=-1)
-    return rotary.sections[: used + 1]
-
-
-def _dealt(sections: tuple[int, ...], pairs: int) -> tuple[int, ...]:
-    """The axis of each pair when axes take turns."""
-    count = len(sections)
-    axis = tuple(j % count if j < count * sections[j % count] else 0 for j in range(pairs))
-    given = tuple(axis.count(a) for a in range(count))
-    if given != sections:
-        raise ScheduleError(
-            f"sections {list(sections)} cannot be dealt out in turns over {pairs} pairs, which "
-            f"would give {list(given)}: axis 0 takes what is left over, so it must be the longest"
-        )
-    return axis
 
 
 def _axial(rotary: Rotary, axes: Axial, length: int | None) -> LaidOut:

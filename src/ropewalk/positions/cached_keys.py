@@ -40,14 +40,15 @@ def rerotate(
     ratio = now.attention_factor / was.attention_factor
     dtype = wide(k.dtype)
     tables = Tables(*((w * ratio).to(dtype).to(k.device) for w in (by.cos(), by.sin())))
+    layout, placement = now.rotary.layout, now.rotary.placement
     if now.turned is None:
-        return turn(k, tables, now.rotary.layout)
-    return turn_some(k, tables, now.rotary.layout, now.turned.key)
+        return turn(k, tables, layout, placement)
+    return turn_some(k, tables, layout, now.turned.key, placement)
 
 
 def _same_channels(was: Rotary, now: Rotary) -> None:
     """Refuse two encodings of which one cannot follow from the other by a rotation."""
-    for name in ("head_dim", "rotary_dim", "layout"):
+    for name in ("head_dim", "rotary_dim", "layout", "placement"):
         before, after = getattr(was.rotary, name), getattr(now.rotary, name)
         if before != after:
             raise ScheduleError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +15,10 @@ from ropewalk.positions.checks import check_axes, check_fit, check_positions
 from ropewalk.positions.exact import ExactEncoding, constant, to_exact, to_exact_by_pair, wide
 from ropewalk.positions.turning import Tables, turn, turn_some
 from ropewalk.rope import spec
-from ropewalk.rope.scaling import DynamicNtk, LongRope, name_of
+from ropewalk.rope.scaling import depends_on_length, name_of
+
+Lengths = int | Sequence[int]
+"""Tokens of the sequences at hand: one number for all rows of a batch, or one a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +35,17 @@ class TurnedHeads:
 class Rotary(ExactEncoding):
     """Turns pairs of channels of q and k by position x inverse frequency; values stay as they are.
 
-    `rotary` is the whole encoding as a value: dimensions, base, layout, scaling. `axes` says how
-    pairs are dealt out where positions have several axes; `turned` restricts it to some heads.
+    `rotary` is the whole encoding as a value: dimensions, base, layout, scaling, sections. `axes`
+    is for what it cannot say: `Axial` positions of images. `turned` restricts it to some heads.
+    Where the last channels of a head turn (latent attention), the part that turns may be given
+    alone, as the one shared key is: (batch, 1, length, rotary_dim).
 
     `length`, the tokens of the sequence at hand, matters to schedules that depend on it (dynamic,
     longrope) and has to be given for those, here or at each call: it is never guessed from the
-    positions, and nothing is remembered from one call to the next. Keys cached under one length
+    positions, and nothing is remembered from one call to the next. At a call it may be one number
+    a row, for sequences of different lengths in one batch: each row is then turned as it would be
+    alone, whatever stands beside it. (transformers turns a whole batch by its longest row. Rows
+    that hold several packed documents have one length as well.) Keys cached under one length
     do not fit queries turned at another; see `ropewalk.positions.rerotate`.
 
     A token's position may be given without an axis dimension to a model with sections: text has
@@ -57,7 +66,7 @@ class Rotary(ExactEncoding):
         self.rotary, self.turned, self.length = rotary, turned, length
         self.axes = choose(rotary, axes)
         self.axis_count = count_axes(self.axes, rotary)
-        self.needs_length = isinstance(rotary.scaling, DynamicNtk | LongRope)
+        self.needs_length = depends_on_length(rotary.scaling)
         # The amplitude and the axes of the pairs are the same at every length.
         laid = laid_out(rotary, self.axes, length)
         self.attention_factor = laid.attention_factor
@@ -70,15 +79,26 @@ class Rotary(ExactEncoding):
         return Rotary(self.rotary, axes=self.axes, turned=self.turned, length=length)
 
     def angles(
-        self, position_ids: Tensor, length: int | None = None, what: str = "position_ids"
+        self, position_ids: Tensor, length: Lengths | None = None, what: str = "position_ids"
     ) -> Tensor:
         """Radians (batch, sequence, pairs) or (sequence, pairs), fp64, without amplitude.
 
         `length` replaces the one given at construction. Raises PositionError for ids that are no
-        positions, ScheduleError when the schedule needs a length and has none.
+        positions or not as many rows as lengths, ScheduleError when the schedule needs a length
+        and has none or is given a tensor, LengthError for a length that is none.
         """
         check_positions(position_ids, what=what)
-        inv_freq = self._inv_freq(length)
+        if isinstance(length, Tensor):
+            raise ScheduleError(
+                "length is a tensor, whose values would have to be waited for; give a whole "
+                "number, or one a row in a list"
+            )
+        if isinstance(length, Sequence):
+            position_ids = _by_row(position_ids, length, what)
+            # (rows, 1, pairs): each row at its own length.
+            inv_freq = torch.stack([self._inv_freq(each) for each in length])[:, None]
+        else:
+            inv_freq = self._inv_freq(length)
         if self.axis_count is None:
             check_axes(position_ids, None, what)
             return to_exact(position_ids, inv_freq)
@@ -93,7 +113,7 @@ class Rotary(ExactEncoding):
     def tables(
         self,
         position_ids: Tensor,
-        length: int | None = None,
+        length: Lengths | None = None,
         dtype: torch.dtype = torch.float32,
         what: str = "position_ids",
     ) -> Tables:
@@ -115,7 +135,7 @@ class Rotary(ExactEncoding):
         position_ids: Tensor,
         k_position_ids: Tensor | None = None,
         *,
-        length: int | None = None,
+        length: Lengths | None = None,
     ) -> tuple[Tensor, Tensor]:
         """q and k turned, in fp32 at least, back in their dtypes; see the base class for shapes.
 
@@ -137,9 +157,9 @@ class Rotary(ExactEncoding):
         self, q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables
     ) -> tuple[Tensor, Tensor]:
         """As `rotate`, by tables made before: once a forward pass, whatever the layers."""
-        layout, turned = self.rotary.layout, self.turned
+        layout, placement, turned = self.rotary.layout, self.rotary.placement, self.turned
         if turned is None:
-            return turn(q, q_tables, layout), turn(k, k_tables, layout)
+            return turn(q, q_tables, layout, placement), turn(k, k_tables, layout, placement)
         for name, heads, x in (("query", turned.query, q), ("key", turned.key, k)):
             if not all(0 <= head < x.shape[1] for head in heads):
                 raise PositionError(
@@ -147,18 +167,20 @@ class Rotary(ExactEncoding):
                     "counted from 0"
                 )
         return (
-            turn_some(q, q_tables, layout, turned.query),
-            turn_some(k, k_tables, layout, turned.key),
+            turn_some(q, q_tables, layout, turned.query, placement),
+            turn_some(k, k_tables, layout, turned.key, placement),
         )
 
     def check_ids(self, ids: Tensor, x: Tensor, what: str, name: str = "k") -> None:
         """Refuse `x` (called `name`) that is no (batch, heads, length, head_dim), or ids (called
         `what`) that are not its tokens' positions. Raises PositionError.
         """
-        if x.dim() != 4 or x.shape[-1] != self.rotary.head_dim:
+        r = self.rotary
+        widths = [r.head_dim] if r.placement == "first" else [r.head_dim, r.rotary_dim]
+        if x.dim() != 4 or x.shape[-1] not in widths:
             raise PositionError(
                 f"{name} has shape {tuple(x.shape)}; this encoding turns (batch, heads, length, "
-                f"{self.rotary.head_dim})"
+                f"{' or '.join(map(str, dict.fromkeys(widths)))})"
             )
         check_fit(ids, x.shape[0], x.shape[2], self.axis_count, what)
 
@@ -178,9 +200,10 @@ class Rotary(ExactEncoding):
         """What stands between the brackets when the module is printed."""
         r = self.rotary
         axes = "" if isinstance(self.axes, OneAxis) else f", axes={self.axes}"
+        part = f"{r.placement} {r.rotary_dim}" if r.rotary_dim != r.head_dim else r.rotary_dim
         length = "" if self.length is None else f", length={self.length}"
         return (
-            f"{r.rotary_dim} of {r.head_dim}, base={r.base:g}, {r.layout}, "
+            f"{part} of {r.head_dim}, base={r.base:g}, {r.layout}, "
             f"{name_of(r.scaling)}{axes}{length}"
         )
 
@@ -210,3 +233,14 @@ class Rotary(ExactEncoding):
                 f"{what} has shape {tuple(position_ids.shape)}; {self.axes} takes "
                 f"({self.axis_count}, batch, sequence): one position on each axis"
             )
+
+
+def _by_row(position_ids: Tensor, rows: Sequence[int], what: str) -> Tensor:
+    """Ids with a row for each length; one row of ids serves all. Raises PositionError."""
+    ids = position_ids[None] if position_ids.dim() == 1 else position_ids
+    if not rows or ids.shape[-2] not in (1, len(rows)):
+        raise PositionError(
+            f"{what} has shape {tuple(position_ids.shape)} and length holds {len(rows)} numbers; "
+            "give one length for all rows, or one a row"
+        )
+    return ids

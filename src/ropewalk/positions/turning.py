@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ropewalk.rope.spec import Layout
+from ropewalk.rope.spec import Layout, Placement
 
 
 class Tables(NamedTuple):
@@ -24,15 +24,17 @@ class Tables(NamedTuple):
     sin: Tensor
 
 
-def turn(x: Tensor, tables: Tables, layout: Layout) -> Tensor:
-    """The first 2 * pairs channels of `x` (batch, heads, sequence, head_dim) turned.
+def turn(x: Tensor, tables: Tables, layout: Layout, placement: Placement = "first") -> Tensor:
+    """2 * pairs channels of `x` (batch, heads, sequence, head_dim) turned: its first, or its last.
 
     A pair (a, b) becomes (a cos - b sin, b cos + a sin). "half" pairs channel i with i + pairs,
-    "interleaved" 2i with 2i + 1. Channels beyond pass unchanged. Same shape and dtype as `x`.
+    "interleaved" 2i with 2i + 1. The other channels pass unchanged. Same shape and dtype as `x`.
     """
     cos, sin = (table.unsqueeze(-3) for table in tables)
     turned_dim = 2 * cos.shape[-1]
-    turning = x[..., :turned_dim].to(torch.promote_types(x.dtype, cos.dtype))
+    still = x.shape[-1] - turned_dim
+    begin = still if placement == "last" else 0
+    turning = x[..., begin : begin + turned_dim].to(torch.promote_types(x.dtype, cos.dtype))
     if layout == "half":
         first, second = turning.chunk(2, dim=-1)
         turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
@@ -41,15 +43,23 @@ def turn(x: Tensor, tables: Tables, layout: Layout) -> Tensor:
         both = (first * cos - second * sin, second * cos + first * sin)
         turned = torch.stack(both, dim=-1).flatten(-2)
     turned = turned.to(x.dtype)
-    if turned_dim == x.shape[-1]:
+    if not still:
         return turned
+    if placement == "last":
+        return torch.cat((x[..., :still], turned), dim=-1)
     return torch.cat((turned, x[..., turned_dim:]), dim=-1)
 
 
-def turn_some(x: Tensor, tables: Tables, layout: Layout, heads: tuple[int, ...]) -> Tensor:
+def turn_some(
+    x: Tensor,
+    tables: Tables,
+    layout: Layout,
+    heads: tuple[int, ...],
+    placement: Placement = "first",
+) -> Tensor:
     """As `turn`, for the given heads alone; the others pass unchanged."""
     chosen = torch.tensor([head in heads for head in range(x.shape[1])], device=x.device)
-    return torch.where(chosen[:, None, None], turn(x, tables, layout), x)
+    return torch.where(chosen[:, None, None], turn(x, tables, layout, placement), x)
 
 
 def to_interleaved(weight: Tensor, heads: int) -> Tensor:

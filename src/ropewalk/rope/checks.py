@@ -90,6 +90,13 @@ def channels(head_dim: object, rotary_dim: object) -> None:
         )
 
 
+def one_of(field: str, value: object, allowed: Sequence[str]) -> None:
+    """Refuse a word that is none of those allowed."""
+    if value not in allowed:
+        words = " or ".join(repr(word) for word in allowed)
+        raise ScheduleError(f"{field} is {_shown(value)}; it must be {words}")
+
+
 def sections(values: object, pairs: int) -> None:
     """Refuse a split over position axes that leaves pairs out or counts some twice."""
     counts = values if isinstance(values, tuple) else (values,)

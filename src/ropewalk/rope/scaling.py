@@ -272,6 +272,20 @@ def name_of(scaling: Scaling) -> str:
     return scaling.name if isinstance(scaling, UnknownScaling) else NAMES[type(scaling)]
 
 
+def depends_on_length(scaling: Scaling) -> bool:
+    """Whether the frequencies change with the length of the sequence at hand.
+
+    A LongRoPE with two equal lists does not.
+    """
+    match scaling:
+        case DynamicNtk():
+            return True
+        case LongRope(short_factor=short, long_factor=long):
+            return short != long
+        case _:
+            return False
+
+
 def _rising(
     what: str, low_name: str, low: object, high_name: str, high: object, usual: str
 ) -> None:

@@ -15,9 +15,17 @@ from typing import Literal, get_args
 from ropewalk.errors import ScheduleError
 from ropewalk.rope import checks
 from ropewalk.rope.scaling import UNSCALED, LongRope, PairDivisors, Proportional, Scaling
+from ropewalk.rope.sections import SectionLayout, pair_axes
 
 Layout = Literal["half", "interleaved"]
 """How channels pair up: (i, i + rotary_dim / 2), or (2i, 2i + 1)."""
+
+Placement = Literal["first", "last"]
+"""Which channels of a head turn where not all do: its first, or its last.
+
+"first": GPT-NeoX, Phi, GLM. "last": latent attention (DeepSeek-V2, 2405.04434, section 2.1.3),
+where the part that turns stands behind the part that does not.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +33,15 @@ class Rotary:
     """Rotary encoding, complete: from this value alone every angle follows.
 
     `rotary_dim` channels of each head's `head_dim` are turned; both are even counts of channels.
-    `sections` splits the pairs over position axes (mRoPE), empty for a single axis.
+    `placement` says which channels those are. `sections` splits the pairs over position axes
+    (mRoPE), empty for a single axis, and `section_layout` says how they are dealt out.
     The `*_source` texts say which field, or which fallback, gave a value; they do not take part
     in comparisons.
 
     Raises ScheduleError with field, value and remedy: a rotary_dim that is odd or above head_dim,
-    a base of 1 or less, sections that do not sum to the pairs, divisors that are not one a pair,
-    a proportional scaling on part of a head.
+    a base of 1 or less, sections that do not sum to the pairs or cannot be dealt out in turns,
+    turns without sections, divisors that are not one a pair, a proportional scaling on part of
+    a head.
     """
 
     head_dim: int
@@ -40,6 +50,8 @@ class Rotary:
     layout: Layout = "half"
     scaling: Scaling = UNSCALED
     sections: tuple[int, ...] = ()
+    section_layout: SectionLayout = "chunked"
+    placement: Placement = "first"
     base_source: str = field(default="given", compare=False)
     rotary_dim_source: str = field(default="given", compare=False)
     scaling_source: str = field(default="given", compare=False)
@@ -49,9 +61,17 @@ class Rotary:
         checks.channels(self.head_dim, self.rotary_dim)
         checks.number("rope_theta", self.base, least=1.0, above=True,
                       remedy="the base of Llama 2 is 10000")  # fmt: skip
-        if self.layout not in get_args(Layout):
-            raise ScheduleError(f"layout is {self.layout!r}; it must be 'half' or 'interleaved'")
+        checks.one_of("layout", self.layout, get_args(Layout))
+        checks.one_of("section_layout", self.section_layout, get_args(SectionLayout))
+        checks.one_of("placement", self.placement, get_args(Placement))
         checks.sections(self.sections, self.pairs)
+        if self.section_layout == "interleaved":
+            if not self.sections:
+                raise ScheduleError(
+                    "section_layout is 'interleaved' and there are no sections to deal out; state "
+                    "sections, or leave it at 'chunked'"
+                )
+            pair_axes(self.sections, self.section_layout)
         match self.scaling:
             case LongRope(short_factor=short, long_factor=long):
                 checks.one_a_pair("longrope short_factor", short, self.pairs)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ropewalk.dialects.hf.facts import LocalRope, RotaryFacts
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ConfigError
+from ropewalk.rope.spec import Placement
 
 LAYER_KINDS = frozenset(
     {"full_attention", "sliding_attention", "chunked_attention", "linear_attention"}
@@ -158,11 +159,12 @@ def _remark_on_both(old: Section, new: Section, notes: Notes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Dims:
-    """Channels of a head and how many of them turn, None where the file does not say."""
+    """Channels of a head, how many of them turn (None where the file does not say), and which."""
 
     head: int | None
     rotary: int | None
     source: str
+    placement: Placement = "first"
 
 
 def read_dims(
@@ -182,7 +184,8 @@ def read_dims(
     mla = config.count("qk_rope_head_dim")
     if mla is not None:
         whole = mla + (config.count("qk_nope_head_dim") or 0)
-        return _checked(Dims(whole, mla, config.name("qk_rope_head_dim")), config)
+        source = config.name("qk_rope_head_dim")
+        return _checked(Dims(whole, mla, source, "last" if mla < whole else "first"), config)
     if facts.mla:
         return Dims(None, None, "qk_rope_head_dim is missing")
     head, head_source = _head_dim(config, facts, notes, local=local)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ropewalk.dialects.hf.facts import RotaryFacts
 from ropewalk.dialects.hf.rope import BASE_KEYS, read_dims
 from ropewalk.dialects.hf.scaling import Surroundings, read_scaling, type_of
+from ropewalk.dialects.hf.sections import read_sections
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ConfigError, ScheduleError
 from ropewalk.rope.scaling import UNSCALED, Scaling
@@ -54,7 +55,7 @@ def _rotary(
     scaling = _scaling(rope, facts, around)
     base, base_source = _base(config, rope, facts, model_type, local=local, notes=notes)
     _remark_on_unread_bases(config, facts, notes)
-    sections = _sections(rope, pairs, notes)
+    sections = read_sections(rope, pairs, model_type, notes)
     layout = _layout(config, facts)
     if base is None or dims.head is None or dims.rotary is None:
         missing = {"base": base, "head_dim": dims.head, "rotary_dim": dims.rotary}
@@ -75,7 +76,9 @@ def _rotary(
         base=base,
         layout=layout,
         scaling=scaling,
-        sections=sections,
+        sections=sections.counts,
+        section_layout=sections.layout,
+        placement=dims.placement,
         base_source=base_source,
         rotary_dim_source=dims.source,
         scaling_source=rope.path if rope.values else "no rope dictionary",
@@ -186,24 +189,3 @@ def _layout(config: Section, facts: RotaryFacts) -> Layout:
         if interleaved is not None:
             return "interleaved" if interleaved else "half"
     return facts.layout
-
-
-def _sections(rope: Section, pairs: int | None, notes: Notes) -> tuple[int, ...]:
-    """mRoPE's split of the pairs over time, height and width."""
-    sections = rope.counts("mrope_section", least=0) or ()
-    if sections and pairs is not None and sum(sections) != pairs:
-        notes.warn(
-            "mrope-sections-do-not-fit",
-            f"{rope.name('mrope_section')} {list(sections)} sums to {sum(sections)}, and there "
-            f"are {pairs} rotary pairs: engines cut the split off without a word, and here all "
-            "pairs are described as on one axis",
-            "make the sections sum to half the rotary dimension",
-        )
-        return ()
-    if sections and rope.flag("mrope_interleaved"):
-        notes.note(
-            "mrope-interleaved",
-            f"{rope.name('mrope_interleaved')} deals the pairs out to the axes in turn; the "
-            "sections give the counts only",
-        )
-    return sections

@@ -17,6 +17,7 @@ from ropewalk.dialects.hf.layers import SLIDING, read_layers
 from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, ORIGINAL
 from ropewalk.dialects.hf.read import read_config
 from ropewalk.dialects.hf.rope import select_rope
+from ropewalk.dialects.hf.sections import section_keys
 from ropewalk.dialects.hf.terms import PARAMETERS, Terms, terms_of
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.dialects.same import Dialect, require_same
@@ -117,7 +118,9 @@ class _Writer:
         kinds = dict(self._kinds())
         if not kinds:
             return
-        kept = {kind: self._kept(kind) | self._share(kind) for kind in kinds}
+        kept = {
+            kind: self._kept(kind, rotary) | self._share(kind) for kind, rotary in kinds.items()
+        }
         nested = self.facts.local is not None or bool(self.keys.by_kind)
         self._remove()
         by_kind = {k: self._terms(rotary) for k, rotary in kinds.items()}
@@ -158,13 +161,13 @@ class _Writer:
             self.text[ORIGINAL] = terms.original
         return terms
 
-    def _kept(self, kind: str) -> Json:
+    def _kept(self, kind: str, rotary: Rotary) -> Json:
         """What a rope dictionary holds beside a schedule: sections, scales of queries."""
         served = self.keys.serving(kind) if self.keys.stated else None
         values = served.values if served is not None else {}
         return {
             k: v
-            for k, v in values.items()
+            for k, v in {**values, **section_keys(rotary)}.items()
             if k not in PARAMETERS and not isinstance(v, Mapping) and v is not None
         }
 
