@@ -166,6 +166,36 @@ def test_sections_make_the_layout_half_and_drop_the_filling(gguf_spec: Spec) -> 
     assert (found.sections, found.layout) == ((16, 24, 24), "half")
 
 
+@pytest.mark.parametrize(
+    ("arch", "sections", "layout"),
+    [
+        ("qwen2vl", [16, 24, 24, 0], "chunked"),
+        ("glm4", [16, 24, 24, 0], "chunked"),
+        ("qwen3vl", [24, 20, 20, 0], "interleaved"),
+        ("qwen3vlmoe", [24, 20, 20, 0], "interleaved"),
+        ("qwen35", [22, 21, 21, 0], "interleaved"),
+        ("qwen35moe", [22, 21, 21, 0], "interleaved"),
+    ],
+)
+def test_sections_are_dealt_out_as_llama_cpp_does_for_the_architecture(
+    gguf_spec: Spec, arch: str, sections: list[int], layout: str
+) -> None:
+    spec = gguf_spec(arch, rope__dimension_sections=sections)
+    (_, found) = next(spec.rotary_groups())
+    assert (found.sections, found.section_layout) == (tuple(sections[:3]), layout)
+    # The fourth position of a text is 0, and llama.cpp gives it the pairs that are left over.
+    left = [r.text for r in spec.remarks if r.code == "pairs-without-axis"]
+    assert bool(left) == (sections[0] == 24 and layout == "interleaved")
+    assert all("leave the pairs 61, 62 over" in text for text in left)
+
+
+def test_latent_attention_turns_the_last_channels_of_a_head(gguf_spec: Spec) -> None:
+    for arch in ("deepseek2", "glm-dsa", "minicpm3"):
+        found = rotary(gguf_spec(arch, attention__key_length=192, rope__dimension_count=64))
+        assert (found.head_dim, found.rotary_dim, found.placement) == (192, 64, "last")
+    assert rotary(gguf_spec("gptneox", rope__dimension_count=32)).placement == "first"
+
+
 def test_part_of_a_head_may_turn(gguf_spec: Spec) -> None:
     found = rotary(gguf_spec("phi2", rope__dimension_count=32))
     assert (found.head_dim, found.rotary_dim) == (128, 32)

@@ -14,6 +14,7 @@ from ropewalk.rope.scaling import (
     LongRope,
     Ntk,
     PairDivisors,
+    Proportional,
     UnknownScaling,
     Unscaled,
     Yarn,
@@ -25,6 +26,12 @@ from ropewalk.rope.spec import (
 )
 
 Spec = Callable[..., PositionSpec]
+
+YARN_KEYS: dict[str, Any] = {
+    "rope__scaling__type": "yarn",
+    "rope__scaling__factor": 40.0,
+    "rope__scaling__original_context_length": 4096,
+}
 
 # The searched lists of Phi-3-mini-128k (Microsoft's config.json), original length 4096.
 PHI3_LONG = (
@@ -90,6 +97,27 @@ def test_divisors_of_another_rule_are_not_taken_for_llama_3s(gguf_spec: Spec) ->
     read = gguf_spec("llama", {"rope_freqs.weight": divisors})
     assert codes(read) == {"rope-freqs-own"}
     assert read.trained.tokens is None
+
+
+@pytest.mark.parametrize(("head", "live"), [(512, 64), (128, 16), (96, 7), (22, 3)])
+def test_gemma_4_s_still_pairs_are_a_proportional_schedule(
+    gguf_spec: Spec, head: int, live: int
+) -> None:
+    # Gemma 4's converter: 1 for the pairs that turn, 1e30 for the others.
+    divisors = np.array([1.0] * live + [1e30] * (head // 2 - live), dtype=np.float32)
+    spec = gguf_spec("llama", {"rope_freqs.weight": divisors}, attention__key_length=head)
+    (_, found) = next(spec.rotary_groups())
+    assert isinstance(found.scaling, Proportional)
+    inv_freq = schedule(found).inv_freq
+    assert inv_freq[:live] == tuple(500_000.0 ** (-2 * i / head) for i in range(live))
+    assert set(inv_freq[live:]) == {0.0}
+    assert [r.code for r in spec.remarks] == ["rope-freqs-proportional"]
+
+
+def test_still_pairs_in_the_midst_are_divisors(gguf_spec: Spec) -> None:
+    divisors = np.array([1.0, 1e30] * 32, dtype=np.float32)
+    (_, found) = next(gguf_spec("llama", {"rope_freqs.weight": divisors}).rotary_groups())
+    assert isinstance(found.scaling, PairDivisors)
 
 
 def test_divisors_of_single_layers_part_the_layers(gguf_spec: Spec) -> None:
@@ -245,6 +273,20 @@ def test_the_multiplier_of_another_architecture_is_unread(gguf_spec: Spec) -> No
     read = gguf_spec("llama", **YARN, rope__scaling__yarn_log_multiplier=0.1)
     assert attention_factor(rotary(read).scaling)[0] == pytest.approx(1.3688879454)
     assert codes(read) == {"yarn-log-multiplier-unread"}
+
+
+def test_glm_s_sparse_attention_does_not_read_the_multiplier(gguf_spec: Spec) -> None:
+    keys = {"rope__scaling__yarn_log_multiplier": 0.1, "attention__key_length": 192}
+    spec = gguf_spec("glm-dsa", rope__dimension_count=64, **YARN_KEYS, **keys)
+    assert "yarn-log-multiplier-unread" in [r.code for r in spec.remarks]
+    # What is left is YaRN's own amplitude, which llama.cpp has in the softmax a second time.
+    assert spec.groups[0].softmax.factor == pytest.approx((0.1 * math.log(40) + 1) ** 2)
+
+
+def test_deepseek_ocr_has_plain_heads(gguf_spec: Spec) -> None:
+    spec = gguf_spec("deepseek2-ocr", **YARN_KEYS)
+    (group, found) = next(spec.rotary_groups())
+    assert (found.placement, found.rotary_dim, group.softmax.factor) == ("first", 128, 1.0)
 
 
 def test_partial_yarn_is_named_and_not_computed(gguf_spec: Spec) -> None:

@@ -299,3 +299,43 @@ def test_a_disk_that_fills_up_leaves_nothing(original: Path, tmp_path: Path) -> 
     assert "StoreError" in done.stderr.splitlines()[-1]
     assert "nothing is left of it" in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["original.gguf"]
+
+
+def test_sections_are_written_where_the_file_lacks_them(
+    make_gguf: Maker, gguf_base: dict[str, Any], tmp_path: Path
+) -> None:
+    source = make_gguf("qwen3vl", gguf_base, {"output_norm.weight": np.ones(4, np.float32)})
+    changed = scaled(
+        read_gguf(source), Unscaled(), sections=(22, 21, 21), section_layout="interleaved"
+    )
+    found = write_gguf(changed, source, tmp_path / "copy.gguf")
+    (_, rotary) = next(found.rotary_groups())
+    assert (rotary.sections, rotary.section_layout) == ((22, 21, 21), "interleaved")
+    field = gguf.GGUFReader(tmp_path / "copy.gguf").fields["qwen3vl.rope.dimension_sections"]
+    assert field.contents() == [22, 21, 21, 0]
+
+
+def test_a_dealing_that_llama_cpp_does_not_have_is_refused(
+    make_gguf: Maker, gguf_base: dict[str, Any], tmp_path: Path
+) -> None:
+    keys = {**gguf_base, "rope.dimension_sections": [22, 21, 21, 0]}
+    source = make_gguf("qwen2vl", keys, {"output_norm.weight": np.ones(4, np.float32)})
+    changed = scaled(read_gguf(source), Unscaled(), section_layout="interleaved")
+    with pytest.raises(ScheduleError, match=r"section_layout of .* chunked would be read back"):
+        write_gguf(changed, source, tmp_path / "copy.gguf")
+    assert [p.name for p in tmp_path.iterdir()] == ["model.gguf"]
+
+
+def test_gemma_4_s_schedule_comes_back_with_its_fingerprint(
+    make_gguf: Maker, gguf_base: dict[str, Any], tmp_path: Path
+) -> None:
+    keys = {**gguf_base, "attention.key_length": 512, "block_count": 6}
+    divisors = np.array([1.0] * 64 + [1e30] * 192, dtype=np.float32)
+    source = make_gguf("gemma4", keys, {"rope_freqs.weight": divisors})
+    spec = read_gguf(source)
+    found = write_gguf(spec, source, tmp_path / "copy.gguf")
+    ours, theirs = (next(s.rotary_groups())[1] for s in (spec, found))
+    assert ours.scaling == theirs.scaling == Proportional(0.25)
+    assert schedule(ours).fingerprint() == schedule(theirs).fingerprint()
+    of_hf = Rotary(512, 512, ours.base, scaling=Proportional(0.25))
+    assert schedule(ours).fingerprint() == schedule(of_hf).fingerprint()

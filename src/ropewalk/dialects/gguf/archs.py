@@ -9,10 +9,11 @@ so that "interleaved" here and "half" in the Hugging Face checkpoint are the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from ropewalk.rope.spec import Layout
+from ropewalk.rope.sections import SectionLayout
+from ropewalk.rope.spec import Layout, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,11 @@ class WindowPattern:
 class ArchFacts:
     """One architecture.
 
-    `rotary` False: attention without rotary encoding. `local_base`: the base of windowed layers
-    when the file states none (None: as elsewhere). `local_unscaled`: scaling leaves windowed
-    layers alone. `full_has_position` False: layers that see everything are told no position.
+    `placement`: which channels of a head turn where not all do. `section_layout`: how llama.cpp
+    deals out the pairs where the file has sections. `rotary` False: attention without rotary
+    encoding. `local_base`: the base of windowed layers when the file states none (None: as
+    elsewhere). `local_unscaled`: scaling leaves windowed layers alone. `full_has_position` False:
+    layers that see everything are told no position.
     `nope_step`: every n-th layer is told none. `recurrent`: the kind of layer that has no
     attention, found by a zero in `attention.head_count_kv`; `all_recurrent`: no layer has any;
     `full_interval`: only every n-th layer has. `zero_kv_is_feed_forward`: such a zero with a
@@ -57,6 +60,8 @@ class ArchFacts:
     """
 
     layout: Layout = "half"
+    placement: Placement = "first"
+    section_layout: SectionLayout = "chunked"
     rotary: bool = True
     windows: WindowPattern | None = None
     local_base: float | None = None
@@ -82,12 +87,13 @@ _BETAS = frozenset({"beta_fast", "beta_slow"})
 _NORM = ArchFacts("interleaved")
 _NEOX = ArchFacts()
 _NONE = ArchFacts(rotary=False)
-_MLA = ArchFacts("interleaved", mla=True, yarn_log_unit=0.1)
-_QWEN35 = ArchFacts(recurrent="gated delta net", full_interval=4)
+_MLA = ArchFacts("interleaved", "last", mla=True, yarn_log_unit=0.1)
+_QWEN3_NEXT = ArchFacts(recurrent="gated delta net", full_interval=4)
+_QWEN35 = replace(_QWEN3_NEXT, section_layout="interleaved")
 _ISWA4_NOPE = ArchFacts(windows=WindowPattern(4), full_has_position=False)
 
 _INTERLEAVED_PLAIN = (
-    "llama deci internlm2 minicpm xverse command-r olmo arctic deepseek plm chatglm glm4 granite "
+    "llama deci internlm2 minicpm xverse command-r olmo arctic deepseek chatglm glm4 granite "
     "granitemoe chameleon bailingmoe neo-bert arcee ernie4_5 ernie4_5-moe llama-embed maincoder "
     "llada starcoder"
 ).split()
@@ -95,9 +101,9 @@ _INTERLEAVED_PLAIN = (
 _HALF_PLAIN = (
     "falcon dbrx bert jina-bert-v3 nomic-bert nomic-bert-moe eurobert stablelm bitnet qwen qwen2 "
     "qwen2moe dream qwen3 qwen3moe llada-moe rnd1 olmoe phi2 phimoe plamo gemma starcoder2 "
-    "openelm gptneox codeshell orion nemotron exaone minicpm3 bailingmoe2 dots1 hunyuan-moe "
+    "openelm gptneox codeshell orion nemotron exaone bailingmoe2 dots1 hunyuan-moe "
     "hunyuan-dense hunyuan_vl seed_oss grovemoe apertus minimax-m2 cogvlm pangu-embedded jais2 "
-    "glm4moe qwen2vl qwen3vl qwen3vlmoe paddleocr falcon-h1 mimo2 step35"
+    "glm4moe qwen2vl paddleocr falcon-h1 mimo2 step35"
 ).split()
 
 ARCHITECTURES: dict[str, ArchFacts] = {
@@ -110,7 +116,13 @@ ARCHITECTURES: dict[str, ArchFacts] = {
     "jina-bert-v2": ArchFacts(rotary=False, alibi=8.0),
     "baichuan": ArchFacts("interleaved", alibi=8.0, alibi_layers=40),
     # Latent attention.
-    **dict.fromkeys("deepseek2 deepseek2-ocr glm-dsa mistral4".split(), _MLA),
+    **dict.fromkeys("deepseek2 mistral4".split(), _MLA),
+    # Its loader does not ask for yarn_log_multiplier.
+    "glm-dsa": replace(_MLA, yarn_log_unit=None),
+    # Heads as in a plain model, in spite of the name.
+    "deepseek2-ocr": _NORM,
+    "minicpm3": ArchFacts(placement="last"),
+    "plm": ArchFacts("interleaved", "last"),
     "mistral3": ArchFacts("interleaved", yarn_log_unit=1.0, yarn_reads=_BETAS),
     # Windows on some layers.
     "gemma2": ArchFacts(
@@ -159,7 +171,10 @@ ARCHITECTURES: dict[str, ArchFacts] = {
     "plamo2": ArchFacts(recurrent="mamba"),
     "lfm2": ArchFacts(recurrent="short convolution"),
     "lfm2moe": ArchFacts(recurrent="short convolution"),
-    **dict.fromkeys("qwen3next qwen35 qwen35moe".split(), _QWEN35),
+    "qwen3next": _QWEN3_NEXT,
+    **dict.fromkeys("qwen35 qwen35moe".split(), _QWEN35),
+    # Several axes of position, dealt out in turns.
+    **dict.fromkeys("qwen3vl qwen3vlmoe".split(), ArchFacts(section_layout="interleaved")),
 }
 
 UNKNOWN_ARCHITECTURE = _NEOX

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -21,11 +20,12 @@ from ropewalk.dialects.gguf.archs import (
 )
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.keys import Keys
-from ropewalk.dialects.gguf.scaling import LLAMA3_LENGTH, ScalingReader
+from ropewalk.dialects.gguf.scaling import LLAMA3_LENGTH, Heads, ScalingReader
 from ropewalk.dialects.gguf.windows import WindowReader
 from ropewalk.errors import GgufError, ScheduleError
 from ropewalk.rope.frequencies import attention_factor, yarn_mscale
 from ropewalk.rope.scaling import UNSCALED, LongRope, Scaling, Yarn
+from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
     Alibi,
@@ -74,15 +74,6 @@ def spec_of_header(header: GgufHeader) -> PositionSpec:
             f"{header.path}: {error}; it stands in the rope.* keys or tensors of the file: "
             "download it again, or convert the model anew"
         ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class _Heads:
-    """Sizes of one kind of layer: channels of a head, and how many of them turn."""
-
-    head_dim: int
-    rotary_dim: int
-    rotary_dim_source: str
 
 
 class _Reader:
@@ -252,7 +243,7 @@ class _Reader:
             scaling: Scaling = UNSCALED
             scaling_source = f"{self.keys.arch}: windowed layers are not scaled"
         else:
-            scaling, scaling_source = self.scaling.of(layer, base, heads.rotary_dim)
+            scaling, scaling_source = self.scaling.of(layer, base, heads)
         return Rotary(
             heads.head_dim,
             heads.rotary_dim,
@@ -260,6 +251,8 @@ class _Reader:
             layout="half" if self.sections else self.facts.layout,
             scaling=scaling,
             sections=self.sections,
+            section_layout=self.facts.section_layout if self.sections else "chunked",
+            placement=self.facts.placement if heads.rotary_dim < heads.head_dim else "first",
             base_source=source,
             rotary_dim_source=heads.rotary_dim_source,
             scaling_source=scaling_source,
@@ -281,7 +274,7 @@ class _Reader:
         )
         return DEFAULT_BASE, "llama.cpp's default"
 
-    def heads(self, *, local: bool) -> _Heads | None:
+    def heads(self, *, local: bool) -> Heads | None:
         """The sizes of heads, of windowed layers where those differ; None when unknown."""
         head = self.keys.count("attention.key_length_swa", most=LARGEST_HEAD) if local else None
         for suffix in ("attention.key_length_mla", "attention.key_length"):
@@ -295,10 +288,10 @@ class _Reader:
             if turned is not None:
                 if turned % 2 or turned > head:
                     self.keys.fail(suffix, turned, f"an even number up to the head's {head}")
-                return _Heads(head, turned, self.keys.name(suffix))
+                return Heads(head, turned, self.keys.name(suffix))
         if head % 2:
             self.keys.fail("attention.key_length", head, "an even number of channels to turn")
-        return _Heads(head, head, "the whole head: no rope.dimension_count")
+        return Heads(head, head, "the whole head: no rope.dimension_count")
 
     @cached_property
     def width_per_head(self) -> int | None:
@@ -311,9 +304,24 @@ class _Reader:
     def sections(self) -> tuple[int, ...]:
         """Pairs for each position axis, without the zeros that fill the array up."""
         stated = self.keys.counts("rope.dimension_sections", 1) or ()
-        while stated and stated[-1] == 0:
-            stated = stated[:-1]
-        return stated
+        used = used_sections(stated)
+        if used and self.facts.section_layout == "interleaved":
+            self.remark_on_leftover_pairs(used)
+        return used
+
+    def remark_on_leftover_pairs(self, sections: tuple[int, ...]) -> None:
+        """Pairs at the slow end that llama.cpp gives to an axis on which nothing moves."""
+        turns = range(sum(sections))
+        left = [j for j in turns if j >= 3 * sections[j % 3]] if len(sections) == 3 else []
+        if left:
+            self.keys.remark(
+                "pairs-without-axis",
+                f"{self.keys.name('rope.dimension_sections')} {list(sections)} leave the pairs "
+                f"{', '.join(map(str, left))} over when axes take turns: the model turns them by "
+                "time, and llama.cpp by a fourth position, which is 0, so that they stand still",
+                "a defect of llama.cpp's; the schedule shown here is the model's",
+                warn=True,
+            )
 
     def softmax(self, layer: int | None, encoding: Encoding) -> SoftmaxRule:
         """What else shapes the scores of one attention layer."""

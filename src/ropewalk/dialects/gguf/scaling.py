@@ -8,13 +8,14 @@ before everything else.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 from ropewalk.dialects.gguf.archs import ArchFacts
 from ropewalk.dialects.gguf.keys import Keys
 from ropewalk.errors import GgufError
 from ropewalk.rope import checks
-from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq, yarn_mscale
+from ropewalk.rope.frequencies import live_pairs, plain_inv_freq, scaled_inv_freq, yarn_mscale
 from ropewalk.rope.scaling import (
     UNSCALED,
     Linear,
@@ -22,6 +23,7 @@ from ropewalk.rope.scaling import (
     LongRope,
     Ntk,
     PairDivisors,
+    Proportional,
     Scaling,
     UnknownScaling,
     Unscaled,
@@ -34,7 +36,19 @@ LLAMA3_LENGTH = 8192
 LLAMA3_TOLERANCE = 1e-4
 """Relative; the tensor is in single precision, and converters sum in it."""
 
+STILL_DIVISOR = 1e30
+"""What converters write for a pair that does not turn (Gemma 4)."""
+
 _TYPES = ("none", "linear", "yarn", "longrope")
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Sizes of one kind of layer: channels of a head, and how many of them turn."""
+
+    head_dim: int
+    rotary_dim: int
+    rotary_dim_source: str
 
 
 class ScalingReader:
@@ -58,18 +72,18 @@ class ScalingReader:
         """The original length, or llama.cpp's fallback for it."""
         return self.original or self.context_length
 
-    def of(self, layer: int | None, base: float, rotary_dim: int) -> tuple[Scaling, str]:
+    def of(self, layer: int | None, base: float, heads: Heads) -> tuple[Scaling, str]:
         """The scaling of a layer and which key or tensor gave it.
 
-        Raises GgufError when a tensor of divisors does not fit `rotary_dim`.
+        Raises GgufError when a tensor of divisors does not fit the heads.
         """
         own = self.keys.layer_tensor("rope_freqs", layer)
         if own is not None:
-            return self._divisors(own, base, rotary_dim)
+            return self._divisors(own, base, heads)
         long = self.keys.layer_tensor("rope_factors_long", layer)
         short = self.keys.layer_tensor("rope_factors_short", layer)
         if long is not None or short is not None:
-            return self._lists(long, short, rotary_dim)
+            return self._lists(long, short, heads.rotary_dim)
         return self.plain, self.plain_source
 
     def log_multiplier(self) -> float:
@@ -252,10 +266,19 @@ class ScalingReader:
         )
         return scaling, f"tensors {long} and {short}"
 
-    def _pair_divisors(self, name: str, base: float, rotary_dim: int) -> tuple[Scaling, str]:
+    def _pair_divisors(self, name: str, base: float, heads: Heads) -> tuple[Scaling, str]:
         """A divisor a pair, times the linear factor where there is one."""
-        values = self._sized(name, rotary_dim)
-        self._recognise(name, values, base, rotary_dim)
+        values = self._sized(name, heads.rotary_dim)
+        proportional = _proportional(values, heads)
+        if proportional is not None and isinstance(self.plain, Unscaled):
+            self.keys.remark(
+                "rope-freqs-proportional",
+                f"{name} lets {live_pairs(proportional, heads.head_dim)} of {len(values)} pairs "
+                f"turn and divides the others by {STILL_DIVISOR:g}, which holds them still: a "
+                f"proportional schedule with share {proportional.share:g}",
+            )
+            return proportional, f"tensor {name}"
+        self._recognise(name, values, base, heads.rotary_dim)
         match self.plain:
             case Unscaled():
                 return PairDivisors(values), f"tensor {name}"
@@ -296,3 +319,16 @@ class ScalingReader:
                 f"{name} holds divisors from {min(values):g} to {max(values):g}, which are not "
                 "Llama 3's rule for any factor",
             )
+
+
+def _proportional(values: tuple[float, ...], heads: Heads) -> Proportional | None:
+    """The p-RoPE that a list of divisors is: one factor for the first pairs, the rest still."""
+    live = next((i for i, v in enumerate(values) if v >= STILL_DIVISOR * 0.999), len(values))
+    whole = heads.rotary_dim == heads.head_dim and 0 < live < len(values)
+    if not whole or values[0] < 1.0 or len(set(values[:live])) > 1 or len(set(values[live:])) > 1:
+        return None
+    scaling = Proportional(2 * live / heads.head_dim, values[0])
+    if live_pairs(scaling, heads.head_dim) != live:
+        # The quotient was rounded down; half a pair more cannot add a whole one.
+        scaling = Proportional((2 * live + 1) / heads.head_dim, values[0])
+    return scaling

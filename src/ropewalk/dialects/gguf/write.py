@@ -18,6 +18,7 @@ from ropewalk.dialects.gguf.archs import ARCHITECTURES, UNKNOWN_ARCHITECTURE, Ar
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.keys import Keys
 from ropewalk.dialects.gguf.read import read_gguf
+from ropewalk.dialects.gguf.scaling import STILL_DIVISOR
 from ropewalk.dialects.same import SINGLE, Dialect, require_same
 from ropewalk.errors import GgufError, MissingPartError, StoreError, UsageError
 from ropewalk.rope.frequencies import attention_factor, ntk_base, schedule, yarn_mscale
@@ -34,6 +35,7 @@ from ropewalk.rope.scaling import (
     Yarn,
     name_of,
 )
+from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import PositionSpec, Rotary
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 DIALECT = Dialect("a GGUF file", "write another dialect, or a spec that llama.cpp knows", SINGLE)
 
+SECTIONS = "rope.dimension_sections"
 FREQS = "rope_freqs.weight"
 LONG, SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
 
@@ -51,8 +54,6 @@ FREQS_LOADED = frozenset(
 FACTORS_LOADED = frozenset("llama minicpm minicpm3 phi3 phimoe".split())
 """The same for `rope_factors_long` and `rope_factors_short`."""
 
-STILL_DIVISOR = 1e30
-"""Stands for a pair that does not turn."""
 
 _SCALING_KEYS = (
     "rope.scale_linear",
@@ -62,11 +63,15 @@ _SCALING_KEYS = (
 )
 
 
+Value = str | int | float | tuple[int, ...] | None
+"""What a key is given; a tuple is written as an array of 32-bit integers."""
+
+
 @dataclass(slots=True)
 class Changes:
     """What differs in the copy: keys without their prefix (None: taken out), schedule tensors."""
 
-    keys: dict[str, str | int | float | None] = field(default_factory=dict)
+    keys: dict[str, Value] = field(default_factory=dict)
     tensors: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
@@ -132,6 +137,9 @@ def plan_changes(spec: PositionSpec, header: GgufHeader) -> Changes:
     inherited = facts.local_base or _base(whole)
     if local is not None and (keys.has("rope.freq_base_swa") or _base(local) != inherited):
         changes.keys["rope.freq_base_swa"] = _base(local)
+    if whole.sections and used_sections(keys.counts(SECTIONS, 1) or ()) != whole.sections:
+        # llama.cpp reads four.
+        changes.keys[SECTIONS] = (whole.sections + (0,) * 4)[: max(4, len(whole.sections))]
     if spec.trained.stated and spec.trained.tokens is not None:
         changes.keys["rope.scaling.original_context_length"] = spec.trained.tokens
     _plan_scaling(whole, keys, facts, changes)
@@ -264,14 +272,19 @@ def _is_schedule(name: str) -> bool:
 Field = tuple[str, Any, "gguf.GGUFValueType", "gguf.GGUFValueType | None"]
 
 
-def _fields(
-    reader: Any, arch: str, changed: Mapping[str, str | int | float | None], path: Path
-) -> Iterator[Field]:
+def _fields(reader: Any, arch: str, changed: Mapping[str, Value], path: Path) -> Iterator[Field]:
     """Every key of the copy, in the order of the file, new ones last."""
     import gguf
 
     kinds = gguf.GGUFValueType
     types = {str: kinds.STRING, int: kinds.UINT32, float: kinds.FLOAT32}
+
+    def written(name: str, value: Value) -> Iterator[Field]:
+        if isinstance(value, tuple):
+            yield name, list(value), kinds.ARRAY, kinds.INT32
+        elif value is not None:
+            yield name, value, types[type(value)], None
+
     new = {f"{arch}.{key}": value for key, value in changed.items()}
     for entry in reader.fields.values():
         name = entry.name
@@ -279,11 +292,10 @@ def _fields(
             continue
         if name not in new:
             yield name, _content(entry, path), entry.types[0], _element(entry)
-        elif (value := new.pop(name)) is not None:
-            yield name, value, types[type(value)], None
+        else:
+            yield from written(name, new.pop(name))
     for name, value in new.items():
-        if value is not None:
-            yield name, value, types[type(value)], None
+        yield from written(name, value)
 
 
 def _element(entry: Any) -> Any:
