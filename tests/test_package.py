@@ -27,6 +27,7 @@ FLOORS = (
     "errors",
     "files",
     "rope",
+    "kernels",
     "positions",
     "dialects",
     "audit",

@@ -1,0 +1,33 @@
+"""Kernels: the inner loops of rotary encoding and embedding, for CPUs and GPUs.
+
+Each exists as plain torch, which is the reference and the fallback, and as compiled code that
+gives the same results and the same errors. Names load when they are first used; nothing here
+imports torch before.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ropewalk.kernels.rotary import rotate, rotate_, rotate_one
+
+__all__ = ["rotate", "rotate_", "rotate_one"]
+
+_HOMES = {
+    "rotate": "ropewalk.kernels.rotary",
+    "rotate_": "ropewalk.kernels.rotary",
+    "rotate_one": "ropewalk.kernels.rotary",
+}
+"""The module of each public name."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'ropewalk.kernels' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Kernels for CPUs, in C++: one shared library, loaded when it is first needed."""
