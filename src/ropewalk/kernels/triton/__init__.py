@@ -1,0 +1,1 @@
+"""Kernels for GPUs, in Triton. Import a module of this folder only where triton is installed."""
