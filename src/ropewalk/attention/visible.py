@@ -63,7 +63,7 @@ class Visible:
             chunk = torch.div(q_at, size, rounding_mode="floor")
             seen = seen & (chunk == torch.div(k_at, size, rounding_mode="floor"))
         elif self.window is not None:
-            seen = seen & ((q_at - k_at).abs() < self.window.size)
+            seen = seen & ((q_at - k_at).abs() < self.window.reach)
         if self.q_documents is not None and self.k_documents is not None:
             documents = _take(self.k_documents, row, key)
             seen = seen & (_take(self.q_documents, row, query) == documents)

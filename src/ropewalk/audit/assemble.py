@@ -57,7 +57,7 @@ def _read_group(
     def horizon(inv_freq: tuple[float, ...], length: int | None) -> Horizon | None:
         if length is None or length < 1:
             return None
-        limit = min(length, HORIZON_SEARCH, group.window.size if group.window else length)
+        limit = min(length, HORIZON_SEARCH, group.window.reach if group.window else length)
         return Horizon(similarity_horizon(inv_freq, limit, still), limit)
 
     in_training, critical = None, None

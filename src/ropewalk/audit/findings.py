@@ -137,7 +137,7 @@ def _windows(spec: PositionSpec) -> Iterator[Finding]:
     windows = [group.window for group, _ in spec.rotary_groups()]
     if claimed is None or not windows:
         return
-    sizes = sorted({window.size for window in windows if window is not None})
+    sizes = sorted({window.reach for window in windows if window is not None})
     if None not in windows and sizes[-1] < claimed:
         listed = " or ".join(str(size) for size in sizes)
         yield Finding(

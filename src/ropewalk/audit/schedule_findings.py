@@ -200,7 +200,7 @@ def _base_need(trained: Length, part: RotaryAudit) -> Iterator[Finding]:
     horizon, window = part.trained_horizon, part.group.window
     if horizon is None or horizon.tokens is None or trained.tokens is None:
         return
-    if window is not None and window.size <= horizon.tokens:
+    if window is not None and window.reach <= horizon.tokens:
         return
     guessed = "" if trained.stated else "guessed "
     yield Finding(

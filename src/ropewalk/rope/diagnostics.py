@@ -49,7 +49,7 @@ def pair_rows(
     A pair is unseen when training swept less than a full circle of it and the claimed length
     sweeps further: T f < 2 pi and L f' > T f (relative tolerance 1e-9), with f from
     `trained_inv_freq` and f' the schedule at L. Scores depend on differences of position alone,
-    so a layer's window bounds both sweeps: T and L are then at most the window.
+    so a layer's window bounds both sweeps: T and L are then at most its reach.
 
     Raises ScheduleError when the schedule cannot be built.
     """
@@ -61,7 +61,7 @@ def pair_rows(
         if in_training is not None and trained is not None:
             turns = trained * in_training[index] / TURN
             if claimed is not None:
-                reach = [length if window is None else min(length, window.size)
+                reach = [length if window is None else min(length, window.reach)
                          for length in (trained, claimed)]  # fmt: skip
                 unseen = _new_angles(reach[0] * in_training[index], reach[1] * after)
         wavelength = TURN / after if after > 0.0 else math.inf

@@ -170,10 +170,20 @@ Encoding = (
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How far back a layer sees: `size` tokens, sliding with the query or in fixed chunks."""
+    """How far a layer sees: `size` tokens, by `kind` counted otherwise.
+
+    "sliding": the query and the `size` - 1 tokens before it; in a layer that also looks ahead, as
+    many behind it. "chunked": its own of the fixed chunks of `size`. "two-sided": size // 2
+    tokens on each side and the query itself (ModernBERT, EmbeddingGemma).
+    """
 
     size: int
-    kind: Literal["sliding", "chunked"] = "sliding"
+    kind: Literal["sliding", "chunked", "two-sided"] = "sliding"
+
+    @property
+    def reach(self) -> int:
+        """How many distances occur, from 0: a pair of tokens farther apart never meets."""
+        return self.size // 2 + 1 if self.kind == "two-sided" else self.size
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,7 @@ def test_modern_bert_starts_each_period_with_the_full_layer(gguf_spec: Spec) -> 
     keys = {"attention__sliding_window": 128, "rope__freq_base_swa": 10000.0}
     groups = by_name(gguf_spec("modern-bert", block_count=7, **keys))
     assert groups["full attention"].layers == (0, 3, 6)
+    assert groups["two-sided window"].window == Window(128, "two-sided")
 
 
 def test_a_pattern_by_layer_comes_before_the_architectures_own(gguf_spec: Spec) -> None:

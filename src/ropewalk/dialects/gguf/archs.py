@@ -28,7 +28,7 @@ class WindowPattern:
     period: int
     full_first: bool = False
     default_size: int | None = None
-    kind: Literal["sliding", "chunked"] = "sliding"
+    kind: Literal["sliding", "chunked", "two-sided"] = "sliding"
 
     def is_full(self, layer: int) -> bool:
         """Whether this layer, counted from 0, sees everything."""
@@ -137,8 +137,12 @@ ARCHITECTURES: dict[str, ArchFacts] = {
     "gemma4": ArchFacts(
         windows=WindowPattern(6), local_base=1e4, local_unscaled=True, attention_scale=1.0
     ),
-    "gemma-embedding": ArchFacts(windows=WindowPattern(6), local_base=1e4, local_unscaled=True),
-    "modern-bert": ArchFacts(windows=WindowPattern(3, full_first=True), local_base=1e4),
+    "gemma-embedding": ArchFacts(
+        windows=WindowPattern(6, kind="two-sided"), local_base=1e4, local_unscaled=True
+    ),
+    "modern-bert": ArchFacts(
+        windows=WindowPattern(3, full_first=True, kind="two-sided"), local_base=1e4
+    ),
     "gpt-oss": ArchFacts(windows=WindowPattern(2)),
     "olmo2": ArchFacts(windows=WindowPattern(4), local_unscaled=True),
     "plamo3": ArchFacts(windows=WindowPattern(8), local_base=1e4),

@@ -66,6 +66,7 @@ class RotaryFacts:
     `full_head_dim`: the default of `global_head_dim` in families whose layers without a window
     have heads of their own size.
     `window`, `softcap`: defaults of `sliding_window` and `attn_logit_softcapping`.
+    `two_sided`: a window reaches to both sides.
     `nope_kinds`: kinds of layer that are not rotated. `rope_default`: the rope dictionary that
     the class has when the file has none. `base_keys` and `partial_keys`: spellings, in order.
     """
@@ -86,6 +87,7 @@ class RotaryFacts:
     fixed_schedule: bool = False
     mla: bool = False
     sinks: bool = False
+    two_sided: bool = False
     rope_default: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -285,6 +287,7 @@ FACTS: dict[str, Facts] = {
         window=128,
         local=LocalRope("local_rope_theta", 10_000.0, scaled=True),
         base_keys=("global_rope_theta",),
+        two_sided=True,
     ),
     "nomic_bert": RotaryFacts(
         base=1000.0,

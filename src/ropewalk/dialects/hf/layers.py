@@ -234,14 +234,18 @@ def read_window(
     limit = window_size(config, facts)
     if limit is None:
         return None
-    if claimed.tokens is not None and limit >= claimed.tokens:
+    # EmbeddingGemma is a Gemma 3 with this key.
+    both = config.values.get("use_bidirectional_attention") is True
+    both = both or (isinstance(facts, RotaryFacts) and facts.two_sided)
+    window = Window(limit, "two-sided" if both else "sliding")
+    if claimed.tokens is not None and window.reach >= claimed.tokens:
         notes.note(
             "inert-window",
             f"{config.name('sliding_window')} {limit} is not below the claimed length "
             f"{claimed.tokens}, so it never hides anything; it is no length of the model's",
         )
         return None
-    return Window(limit)
+    return window
 
 
 def remark_on_unused_window(config: Section, layers: Layers, facts: Facts, notes: Notes) -> None:
