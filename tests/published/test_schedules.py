@@ -229,6 +229,36 @@ def test_a_published_base_holds_to_its_length_or_beyond_but_for_rounding(
     assert horizon is None or horizon >= 0.95 * length
 
 
+@pytest.mark.parametrize(
+    ("length", "published"),
+    [
+        (1024, 4.3e3), (4096, 2.7e4), (8192, 8.4e4), (16384, 2.3e5), (32768, 6.3e5),
+        (65536, 2.1e6), (131072, 4.9e6), (524288, 6.4e7), (1048576, 6.5e7),
+    ],
+)  # fmt: skip
+def test_within_2_percent_of_a_published_minimum_a_base_holds_to_its_length(
+    length: int, published: float
+) -> None:
+    grid = (published * (0.98 + 0.0005 * step) for step in range(81))
+    assert any(similarity_horizon(plain_inv_freq(base, 128), length) is None for base in grid)
+
+
+# Published for 256k, and for 512k by the tighter search: no base near them holds to its length,
+# by this very definition. In tokens, the farthest that any within 2 % of them does.
+NOT_REPRODUCED = [(262144, 2.4e7, 229_804), (524288, 5.8e7, 503_644)]
+
+
+@pytest.mark.parametrize(("length", "published", "farthest"), NOT_REPRODUCED)
+def test_two_published_minima_fall_short_of_their_length(
+    length: int, published: float, farthest: int
+) -> None:
+    grid = (published * (0.98 + 0.0005 * step) for step in range(81))
+    horizons = [similarity_horizon(plain_inv_freq(base, 128), length) for base in grid]
+    assert None not in horizons
+    best = max(h for h in horizons if h is not None)
+    assert best == pytest.approx(farthest, rel=0.02)
+
+
 def test_what_costs_local_resolution_is_linear_scaling() -> None:
     # Interpolation by 16 brings neighbours some 16 times closer; YaRN and NTK spare fast pairs.
     linear, yarn, ntk = (
