@@ -12,13 +12,8 @@ from typing import Any
 import pytest
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.dialects.hf.facts import (
-    FACTS,
-    LearnedFacts,
-    RotaryFacts,
-    Switched,
-    UnrotatedFacts,
-)
+from ropewalk.dialects.hf.facts import LearnedFacts, RotaryFacts, Switched, UnrotatedFacts
+from ropewalk.dialects.hf.families import FACTS
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.spec import Rotary
 
@@ -51,6 +46,11 @@ LAYERED = {
 
 # (model type, module of the rotary class, class, keys beside the shape)
 PROPORTIONAL = {"rope_type": "proportional", "partial_rotary_factor": 0.3, "rope_theta": 1e6}
+ZAMBA2 = {
+    "use_mem_rope": True,
+    "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid", "mamba", "mamba"],
+}
+V4 = {"compress_ratios": [0, 0, 4, 128, 4, 128, 0], "qk_rope_head_dim": 64}
 LOCAL = {"rope_type": "default", "rope_theta": 2e4}
 
 CASES: list[tuple[str, str, dict[str, Any]]] = [
@@ -91,7 +91,27 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
             "original_max_position_embeddings": 4096,
         },
     ),
+    # The class's own 4096 wins over the length in the dictionary; so it does for a yarn with lists.
+    ("phi3", "Phi3RotaryEmbedding", {"hidden_size": 768, "rope_scaling": LONG_48}),
+    (
+        "phi3",
+        "Phi3RotaryEmbedding",
+        {
+            "hidden_size": 768,
+            "rope_scaling": {**LONG_48, "type": "yarn", "original_max_position_embeddings": 2048},
+        },
+    ),
     ("phi", "PhiRotaryEmbedding", {}),
+    ("moonshine", "MoonshineRotaryEmbedding", {"hidden_size": 288}),
+    ("moonshine_streaming", "MoonshineStreamingRotaryEmbedding", {"hidden_size": 320}),
+    (
+        "moonshine_streaming",
+        "MoonshineStreamingRotaryEmbedding",
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}},
+    ),
+    ("zamba2", "Zamba2RotaryEmbedding", ZAMBA2),
+    ("zamba2", "Zamba2RotaryEmbedding", {**ZAMBA2, "attention_head_dim": 80}),
+    ("unlimited_ocr_text", "UnlimitedOcrTextRotaryEmbedding", {}),
     ("gpt_neox", "GPTNeoXRotaryEmbedding", {"rotary_pct": 0.5, "rotary_emb_base": 20000}),
     ("gpt_neox", "GPTNeoXRotaryEmbedding", {}),
     ("stablelm", "StableLmRotaryEmbedding", {}),
@@ -168,7 +188,86 @@ LAYERED_CASES: list[tuple[str, str, dict[str, Any]]] = [
         },
     ),
     ("olmo3", "Olmo3RotaryEmbedding", {"rope_scaling": YARN}),
+    ("gemma4_unified_text", "Gemma4UnifiedTextRotaryEmbedding", {}),
+    ("diffusion_gemma_text", "DiffusionGemmaTextRotaryEmbedding", {}),
+    ("embedding_gemma2_text", "EmbeddingGemma2RotaryEmbedding", {}),
 ]
+
+SIX = ["hybrid"] * 3 + ["hybrid_sliding"] * 3
+LABELLED_CASES: list[tuple[str, str, dict[str, Any], dict[str, str]]] = [
+    (
+        "deepseek_v4",
+        "DeepseekV4RotaryEmbedding",
+        {**V4, **keys},
+        {
+            "sliding attention": "main",
+            "compressed sparse attention": "compress",
+            "heavily compressed attention": "compress",
+        },
+    )
+    for keys in (
+        {},
+        {"rope_theta": 2e4, "compress_rope_theta": 3e5},
+        # The scaling is that of the compressed layers alone, at amplitude 1.
+        {"rope_scaling": {**YARN, "type": "yarn"}},
+        {"rope_parameters": {**YARN, "rope_theta": 7e4}},
+    )
+]
+LABELLED_CASES += [
+    (
+        "dots3_note_text",
+        "Dots3NoteTextRotaryEmbedding",
+        {"num_key_value_heads": 8, **keys},
+        {
+            "sliding attention": "sliding_attention",
+            "indexed attention": "indexed_attention",
+        },
+    )
+    for keys in (
+        {"qk_rope_head_dim": 64, "qk_nope_head_dim": 128},
+        {"qk_rope_head_dim": 64, "rope_theta": 3e6, "swa_rope_theta": 2e4},
+        # One dictionary for all layers leaves the sliding ones without a base of their own.
+        {"qk_rope_head_dim": 64, "swa_rope_theta": 2e4, "rope_scaling": {**YARN, "truncate": True}},
+    )
+]
+LABELLED_CASES += [
+    (
+        "zaya",
+        "ZayaRotaryEmbedding",
+        {"layer_types": SIX, "sliding_window": 512},
+        {"hybrid": "hybrid", "hybrid sliding": "hybrid_sliding"},
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "rotary_class", "keys", "labels"),
+    LABELLED_CASES,
+    ids=[f"{i}-{case[0]}" for i, case in enumerate(LABELLED_CASES)],
+)
+def test_kinds_of_layers_under_labels_of_their_own_have_the_angles_of_transformers(
+    model_type: str, rotary_class: str, keys: dict[str, Any], labels: dict[str, str]
+) -> None:
+    shape = {"hidden_size": 2048, "num_attention_heads": 8, "num_hidden_layers": 6}
+    config = {**shape, "max_position_embeddings": 32_768, **keys}
+    module = _their_module(model_type, rotary_class, config)
+    groups = read_config({**config, "model_type": model_type}).rotary_groups()
+    found = {group.name: rotary for group, rotary in groups}
+    assert set(found) == set(labels)
+    for name, label in labels.items():
+        theirs = (
+            getattr(module, f"{label}_inv_freq").tolist(),
+            float(getattr(module, f"{label}_attention_scaling")),
+        )
+        _assert_same(theirs, found[name], None)
+
+
+def test_a_saved_gemma_4_says_the_size_of_its_wide_heads_layer_by_layer() -> None:
+    made = transformers.AutoConfig.for_model("gemma4_text", global_head_dim=384)
+    saved = made.to_dict()
+    assert "global_head_dim" not in saved
+    sizes = {group.name: rotary.head_dim for group, rotary in read_config(saved).rotary_groups()}
+    assert sizes == {"sliding attention": 256, "full attention": 384}
 
 
 @pytest.mark.parametrize("kind", ["full_attention", "sliding_attention"])
@@ -195,6 +294,9 @@ LAYER_TYPES: list[tuple[str, dict[str, Any]]] = [
     ("gemma3_text", {"sliding_window_pattern": 3}),
     ("gemma3n_text", {"num_hidden_layers": 15}),
     ("gemma4_text", {}),
+    # The last layer sees all, wherever the pattern would end.
+    ("gemma4_text", {"num_hidden_layers": 8}),
+    ("embedding_gemma2_text", {"sliding_window_pattern": 3, "num_hidden_layers": 7}),
     ("cohere2", {}),
     ("olmo3", {}),
     ("exaone4", {}),
@@ -223,8 +325,8 @@ def test_the_kinds_of_layers_are_those_of_transformers(
     ours = [""] * len(theirs)
     for group in spec.groups:
         if group.window is not None:
-            word = {"sliding": "sliding_attention", "chunked": "chunked_attention"}
-            kind = word[group.window.kind]
+            chunked = group.window.kind == "chunked"
+            kind = "chunked_attention" if chunked else "sliding_attention"
         elif type(group.encoding).__name__ == "Recurrent":
             kind = "linear_attention"
         else:
@@ -243,18 +345,23 @@ def test_the_table_of_defaults_is_that_of_transformers(model_type: str) -> None:
     assert isinstance(facts, RotaryFacts)
     theirs = transformers.AutoConfig.for_model(model_type)
     rope = getattr(theirs, "rope_parameters", None) or {}
-    rope = rope.get("full_attention", rope)
+    words = ("full_attention", "indexed_attention", "compress", "hybrid")
+    rope = next((rope[word] for word in words if word in rope), rope)
     assert facts.claimed == theirs.max_position_embeddings
     if not facts.fixed_schedule:
         assert facts.base == rope["rope_theta"]
     if rope.get("rope_type") == "proportional":
         # Its partial_rotary_factor is a share of pairs that turn, and no partial rotation.
         assert facts.partial == 1.0
+    elif "partial_rotary_factor" in (told := _told(facts)):
+        # A default of the dictionary alone: one that the file states does without it.
+        assert facts.partial == 1.0
+        assert told["partial_rotary_factor"] == rope["partial_rotary_factor"]
     elif not facts.mla:
         assert facts.partial == rope.get("partial_rotary_factor", 1.0)
     if facts.rope_default:
-        told = {k: v for k, v in rope.items() if k in facts.rope_default}
-        assert dict(facts.rope_default) == told
+        told = _told(facts)
+        assert told == {k: v for k, v in rope.items() if k in told}
     if facts.full_head_dim is not None:
         by_kind = theirs.per_layer_config
         assert facts.head_dim == by_kind["sliding_attention"].head_dim
@@ -265,6 +372,16 @@ def test_the_table_of_defaults_is_that_of_transformers(model_type: str) -> None:
         window = getattr(theirs, "local_attention", None) or theirs.sliding_window
         assert facts.window == window
     assert facts.softcap == getattr(theirs, "attn_logit_softcapping", None)
+    if hasattr(theirs, "original_max_position_embeddings"):
+        assert facts.original == theirs.original_max_position_embeddings
+
+
+def _told(facts: RotaryFacts) -> dict[str, Any]:
+    """The default dictionary of the layers that see all."""
+    told = dict(facts.rope_default)
+    whole = told.get("hybrid", told)
+    assert isinstance(whole, dict)
+    return whole
 
 
 PLAIN_TYPES = sorted(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ropewalk.dialects.hf import read_config
+from ropewalk.errors import ConfigError
 from ropewalk.rope.scaling import DynamicNtk, Linear, Ntk, UnknownScaling, Unscaled, Yarn
 from ropewalk.rope.spec import IncompleteRotary, NoPosition, PositionSpec, Rotary, Window
 
@@ -247,3 +248,54 @@ def test_reading_a_config_imports_neither_torch_nor_numpy_nor_transformers() -> 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_layers_of_a_hybrid_that_attend_are_no_states() -> None:
+    """Zaya's layers each hold attention; Zamba 2's shared ones do, turned only when asked."""
+    shape = {"hidden_size": 2048, "num_attention_heads": 8, "num_hidden_layers": 4}
+    zaya = read_config({**shape, "model_type": "zaya"})
+    assert [type(group.encoding).__name__ for group in zaya.groups] == ["Rotary"]
+    words = ["mamba", "hybrid", "mamba", "hybrid"]
+    zamba = {**shape, "model_type": "zamba2", "layers_block_type": words}
+    for asked, encoding in ((False, "NoPosition"), (True, "Rotary")):
+        groups = read_config({**zamba, "use_mem_rope": asked}).groups
+        by_name = {group.name: group for group in groups}
+        assert type(by_name["mamba"].encoding).__name__ == "Recurrent"
+        hybrid = next(group for group in groups if group.layers == (1, 3))
+        assert type(hybrid.encoding).__name__ == encoding
+        # Heads of 512 channels are scaled as if they had 256.
+        assert hybrid.softmax.factor == pytest.approx(2**0.5)
+
+
+def test_layers_of_one_kind_with_other_heads_are_told() -> None:
+    layers = {"1": {"head_dim": 64}, "3": {"head_dim": 128}}
+    config = {
+        "model_type": "llama",
+        "hidden_size": 2048,
+        "num_attention_heads": 8,
+        "num_hidden_layers": 4,
+        "per_layer_config": layers,
+    }
+    codes = [remark.code for remark in read_config(config).remarks]
+    assert "layers-of-one-kind-differ" in codes
+    without = {key: value for key, value in config.items() if key != "per_layer_config"}
+    assert "layers-of-one-kind-differ" not in [r.code for r in read_config(without).remarks]
+
+
+def test_a_base_that_olmo_3_loses_on_its_sliding_layers_is_told() -> None:
+    config = {
+        "model_type": "olmo3",
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 4,
+    }
+    for base, told in ((500_000.0, False), (1e6, True)):
+        spec = read_config({**config, "rope_theta": base})
+        assert {rotary.base for _, rotary in spec.rotary_groups()} == {base}
+        assert ("sliding-base-lost" in [remark.code for remark in spec.remarks]) == told
+
+
+def test_a_rate_of_compression_that_names_no_layer_is_refused() -> None:
+    config = {"model_type": "deepseek_v4", "num_hidden_layers": 2, "compress_ratios": [4, 7]}
+    with pytest.raises(ConfigError, match=r"compress_ratios.*7 names no kind of layer"):
+        read_config(config)

@@ -312,3 +312,37 @@ def test_published_configurations_say_the_same_in_both_spellings(version: Versio
         assert prints(read_config(written)) == prints(spec), path
         done += 1
     assert done > 20
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("rates", [[0, 4, 128, 0], [4, 128, 4, 128]], ids=["mixed", "compressed"])
+def test_deepseek_v4_as_written_turns_in_transformers_as_the_spec_says(
+    rates: list[int], version: Version
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    from transformers.models.deepseek_v4.modeling_deepseek_v4 import DeepseekV4RotaryEmbedding
+
+    config = {
+        "model_type": "deepseek_v4",
+        "head_dim": 512,
+        "qk_rope_head_dim": 64,
+        "num_hidden_layers": 4,
+        "compress_ratios": rates,
+        "max_position_embeddings": 1_048_576,
+        "rope_scaling": {
+            "type": "yarn",
+            "factor": 16,
+            "original_max_position_embeddings": 65_536,
+        },
+    }
+    spec = read_config(config)
+    written = write_config(spec, config, version=version)
+    keys = {k: v for k, v in written.items() if k != "model_type"}
+    module = DeepseekV4RotaryEmbedding(transformers.AutoConfig.for_model("deepseek_v4", **keys))
+    for group, rotary in spec.rotary_groups():
+        label = "main" if group.window else "compress"
+        made = schedule(rotary)
+        theirs = getattr(module, f"{label}_inv_freq").tolist()
+        assert made.inv_freq == pytest.approx(theirs, rel=2e-6)
+        assert made.attention_factor == getattr(module, f"{label}_attention_scaling") == 1.0
+        assert rotary.placement == "last"

@@ -1,14 +1,13 @@
-"""What transformers 5.24 takes for granted about each model type, as tables of facts.
+"""The kinds of facts that a configuration leaves to its model type; `families` has the facts.
 
 A configuration leaves out what its class has as a default, and never says what its model code
-does without a key. Both are here, read from the library's configuration and modelling files.
-A value used from here is always reported as a default, never as a statement of the file.
+does without a key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ropewalk.rope.spec import Layout
 
@@ -17,7 +16,8 @@ from ropewalk.rope.spec import Layout
 class Every:
     """Of each `period` layers one is `rare`, the first or the last; the rest are `common`.
 
-    `keys` may restate the period in the file.
+    `keys` may restate the period in the file. `to_the_end`: the model's last layer is `rare`
+    wherever it falls.
     """
 
     period: int
@@ -25,11 +25,14 @@ class Every:
     first: bool = False
     rare: str = "full_attention"
     common: str = "sliding_attention"
+    to_the_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
-    """All layers use `sliding_window` wherever it is set."""
+    """All layers use `sliding_window` wherever it is set, as layers of the kind `word`."""
+
+    word: str = "sliding_attention"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +51,13 @@ Pattern = Every | Windowed | Switched | Uniform
 @dataclass(frozen=True, slots=True)
 class LocalRope:
     """Sliding layers have a base of their own (`key`, "" where no key states it), and the
-    scaling too when `scaled`.
+    scaling too when `scaled`. `flat`: flat `rope_parameters` are read as `rope_scaling` is.
     """
 
     key: str
     base: float
     scaled: bool
+    flat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +69,18 @@ class RotaryFacts:
     `head_dim`: the class default, used when the key is absent (null means derived).
     `full_head_dim`: the default of `global_head_dim` in families whose layers without a window
     have heads of their own size.
+    `heads_wide`: heads have that many times hidden_size / num_attention_heads channels, unless
+    `attention_head_dim` says otherwise. `trailing`: the channels that turn are the last ones.
+    `local_shape`: the shape of sliding layers, which the file may restate under `swa_` and the
+    key. `original`: the default of `original_max_position_embeddings`.
     `window`, `softcap`: defaults of `sliding_window` and `attn_logit_softcapping`.
     `two_sided`: a window reaches to both sides.
     `nope_kinds`: kinds of layer that are not rotated. `rope_default`: the rope dictionary that
-    the class has when the file has none. `base_keys` and `partial_keys`: spellings, in order.
+    the class has when the file has none, for all layers or by kind. `base_keys` and
+    `partial_keys`: spellings, in order. `labels`: for kinds of layer, the word under which
+    `rope_parameters` has their dictionary. `flat_yarn`: what yarn in a flat
+    dictionary is filled up with, in families that read no base in it. `squares_yarn`: MLA whose
+    softmax scale takes YaRN's amplitude squared.
     """
 
     base: float | None = 10_000.0
@@ -77,6 +89,10 @@ class RotaryFacts:
     layout: Layout = "half"
     head_dim: int | None = None
     full_head_dim: int | None = None
+    heads_wide: int = 1
+    trailing: bool = False
+    local_shape: Mapping[str, int] = field(default_factory=dict)
+    original: int | None = None
     pattern: Pattern = Uniform()
     window: int | None = None
     softcap: float | None = None
@@ -86,9 +102,12 @@ class RotaryFacts:
     partial_keys: tuple[str, ...] = ("partial_rotary_factor",)
     fixed_schedule: bool = False
     mla: bool = False
+    squares_yarn: bool = True
     sinks: bool = False
     two_sided: bool = False
     rope_default: Mapping[str, object] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    flat_yarn: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,270 +149,3 @@ class UnrotatedFacts:
 
 
 Facts = RotaryFacts | LearnedFacts | AlibiFacts | BucketFacts | SinusoidalFacts | UnrotatedFacts
-
-_MLA = RotaryFacts(layout="interleaved", mla=True)
-_GEMMA3 = RotaryFacts(
-    base=1e6,
-    claimed=131_072,
-    head_dim=256,
-    pattern=Every(6, ("sliding_window_pattern", "_sliding_window_pattern")),
-    window=4096,
-    local=LocalRope("rope_local_base_freq", 10_000.0, scaled=False),
-)
-_QWEN2 = RotaryFacts(claimed=32_768, pattern=Switched(), window=4096)
-_QWEN_LINEAR = RotaryFacts(
-    claimed=32_768,
-    partial=0.25,
-    head_dim=256,
-    pattern=Every(4, ("full_attention_interval",), common="linear_attention"),
-)
-_GPT_J = RotaryFacts(claimed=2048, layout="interleaved", base_keys=(), fixed_schedule=True)
-_MISTRAL = RotaryFacts(claimed=131_072, pattern=Windowed(), window=4096)
-_GEMMA2 = RotaryFacts(claimed=8192, head_dim=256, pattern=Every(2), window=4096, softcap=50.0)
-_BETA = {"beta_fast": 32.0, "beta_slow": 1.0}
-_MISTRAL_YARN = {"rope_type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0} | _BETA
-
-FACTS: dict[str, Facts] = {
-    "llama": RotaryFacts(claimed=2048),
-    "mistral": _MISTRAL,
-    "mixtral": replace(_MISTRAL, base=1e6, window=None),
-    "ministral": replace(_MISTRAL),
-    "ministral3": RotaryFacts(
-        base=1e6,
-        claimed=262_144,
-        head_dim=128,
-        pattern=Windowed(),
-        rope_default=_MISTRAL_YARN
-        | {
-            "factor": 16.0,
-            "original_max_position_embeddings": 16_384,
-            "llama_4_scaling_beta": 0.1,
-            "rope_theta": 1e6,
-        },
-    ),
-    "mistral4": replace(
-        _MLA,
-        claimed=1_048_576,
-        rope_default=_MISTRAL_YARN
-        | {
-            "factor": 128.0,
-            "original_max_position_embeddings": 8192,
-            "llama_4_scaling_beta": 0.1,
-            "rope_theta": 10_000.0,
-        },
-    ),
-    "qwen2": _QWEN2,
-    "qwen2_moe": _QWEN2,
-    "qwen2_vl_text": replace(_QWEN2, base=1e6),
-    "qwen2_5_vl_text": replace(_QWEN2, base=1e6),
-    "qwen3": replace(_QWEN2, head_dim=128),
-    "qwen3_moe": _QWEN2,
-    "qwen3_vl_text": RotaryFacts(base=500_000.0, claimed=128_000, head_dim=128),
-    "qwen3_vl_moe_text": RotaryFacts(base=500_000.0, claimed=128_000, head_dim=128),
-    "qwen3_next": _QWEN_LINEAR,
-    "qwen3_5_text": _QWEN_LINEAR,
-    "qwen3_5_moe_text": _QWEN_LINEAR,
-    "gemma": RotaryFacts(claimed=8192, head_dim=256),
-    "gemma2": _GEMMA2,
-    "vaultgemma": _GEMMA2,
-    "gemma3_text": _GEMMA3,
-    "gemma3n_text": replace(_GEMMA3, claimed=32_768, pattern=Every(5), window=512),
-    "gemma4_text": RotaryFacts(
-        base=1e6,
-        claimed=131_072,
-        head_dim=256,
-        full_head_dim=512,
-        pattern=Every(6),
-        window=512,
-        local=LocalRope("", 10_000.0, scaled=False),
-        base_keys=(),
-        partial_keys=(),
-        rope_default={
-            "rope_type": "proportional",
-            "partial_rotary_factor": 0.25,
-            "rope_theta": 1e6,
-        },
-    ),
-    "phi": RotaryFacts(claimed=2048, partial=0.5),
-    "phi3": RotaryFacts(claimed=4096, pattern=Windowed()),
-    "phi4_multimodal": RotaryFacts(claimed=131_072, pattern=Windowed()),
-    "phimoe": RotaryFacts(base=1e6, claimed=131_072, pattern=Windowed()),
-    "falcon": RotaryFacts(claimed=2048),
-    "gpt_neox": RotaryFacts(
-        claimed=2048,
-        partial=0.25,
-        base_keys=("rotary_emb_base",),
-        partial_keys=("rotary_pct",),
-    ),
-    "gptj": _GPT_J,
-    "codegen": _GPT_J,
-    "stablelm": RotaryFacts(
-        claimed=4096, partial=0.25, partial_keys=("partial_rotary_factor", "rope_pct")
-    ),
-    "persimmon": RotaryFacts(claimed=16_384, partial=0.5),
-    "olmo": RotaryFacts(claimed=2048),
-    "olmo2": RotaryFacts(claimed=2048),
-    "olmo3": RotaryFacts(
-        base=500_000.0,
-        claimed=2048,
-        pattern=Every(4),
-        window=4096,
-        local=LocalRope("rope_theta", 500_000.0, scaled=False),
-    ),
-    "olmoe": RotaryFacts(claimed=4096),
-    "cohere": RotaryFacts(base=500_000.0, claimed=8192, layout="interleaved"),
-    "cohere2": RotaryFacts(
-        claimed=8192,
-        layout="interleaved",
-        pattern=Every(4, ("sliding_window_pattern",)),
-        window=4096,
-        nope_kinds=("full_attention",),
-    ),
-    "deepseek_v2": replace(_MLA, claimed=2048),
-    "deepseek_v3": replace(_MLA, claimed=4096),
-    "deepseek_v32": replace(_MLA, claimed=163_840),
-    "glm4_moe_lite": replace(_MLA, claimed=202_752),
-    "longcat_flash": replace(_MLA, base=1e7, claimed=131_072),
-    "minicpm3": replace(_MLA, claimed=32_768, layout="half"),
-    "glm": RotaryFacts(claimed=131_072, partial=0.5, layout="interleaved", head_dim=128),
-    "glm4": RotaryFacts(claimed=131_072, partial=0.5, layout="interleaved", head_dim=128),
-    "glm4_moe": RotaryFacts(claimed=131_072, partial=0.5),
-    "granite": RotaryFacts(claimed=2048),
-    "granitemoe": RotaryFacts(claimed=2048),
-    "granitemoeshared": RotaryFacts(claimed=2048),
-    "starcoder2": RotaryFacts(claimed=4096, pattern=Windowed()),
-    "smollm3": RotaryFacts(base=2e6, claimed=32_768, pattern=Switched()),
-    "gpt_oss": RotaryFacts(
-        base=150_000.0,
-        claimed=131_072,
-        head_dim=64,
-        pattern=Every(2),
-        window=128,
-        sinks=True,
-        rope_default={
-            "rope_type": "yarn",
-            "factor": 32.0,
-            "truncate": False,
-            "original_max_position_embeddings": 4096,
-            "rope_theta": 150_000.0,
-        }
-        | _BETA,
-    ),
-    "llama4_text": RotaryFacts(base=500_000.0, claimed=131_072, layout="interleaved", head_dim=128),
-    "modernbert": RotaryFacts(
-        base=160_000.0,
-        claimed=8192,
-        pattern=Every(3, ("global_attn_every_n_layers",), first=True),
-        window=128,
-        local=LocalRope("local_rope_theta", 10_000.0, scaled=True),
-        base_keys=("global_rope_theta",),
-        two_sided=True,
-    ),
-    "nomic_bert": RotaryFacts(
-        base=1000.0,
-        claimed=2048,
-        base_keys=("rope_theta", "rotary_emb_base"),
-        partial_keys=("partial_rotary_factor", "rotary_emb_fraction"),
-    ),
-    "exaone4": RotaryFacts(
-        claimed=2048,
-        pattern=Every(4, ("sliding_window_pattern",)),
-        window=4096,
-        nope_kinds=("full_attention",),
-    ),
-    "nemotron": RotaryFacts(claimed=4096, partial=0.5),
-    "arcee": RotaryFacts(claimed=4096),
-    "bitnet": RotaryFacts(base=500_000.0, claimed=2048),
-    "helium": RotaryFacts(base=100_000.0, claimed=4096, layout="interleaved", head_dim=128),
-    "ernie4_5": RotaryFacts(base=500_000.0, claimed=131_072, layout="interleaved", head_dim=128),
-    "hunyuan_v1_dense": RotaryFacts(claimed=2048),
-    "hunyuan_v1_moe": RotaryFacts(claimed=2048),
-    "seed_oss": RotaryFacts(claimed=524_288, head_dim=128),
-    "apertus": RotaryFacts(
-        base=12e6,
-        claimed=65_536,
-        rope_default={
-            "rope_type": "llama3",
-            "rope_theta": 12e6,
-            "factor": 8.0,
-            "original_max_position_embeddings": 8192,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-        },
-    ),
-    "bamba": RotaryFacts(claimed=262_144, partial=0.5),
-    "falcon_h1": RotaryFacts(claimed=8192),
-    "lfm2": RotaryFacts(base=1e6, claimed=128_000),
-    "granitemoehybrid": UnrotatedFacts(claimed=2048),
-    "jamba": UnrotatedFacts(claimed=262_144),
-    "nemotron_h": UnrotatedFacts(claimed=4096),
-    "mamba": UnrotatedFacts(claimed=None),
-    "mamba2": UnrotatedFacts(claimed=None),
-    "bloom": AlibiFacts(claimed=None),
-    "mpt": AlibiFacts(claimed=2048),
-    "t5": BucketFacts(),
-    "mt5": BucketFacts(),
-    "umt5": BucketFacts(),
-    "gpt2": LearnedFacts(1024),
-    "gpt_bigcode": LearnedFacts(1024),
-    "gpt_neo": LearnedFacts(2048),
-    "opt": LearnedFacts(2048, offset=2),
-    "bart": LearnedFacts(1024, offset=2),
-    "biogpt": LearnedFacts(1024, offset=2),
-    "roberta": LearnedFacts(512, offset=2, offset_counted=True),
-    "xlm-roberta": LearnedFacts(512, offset=2, offset_counted=True),
-    "camembert": LearnedFacts(512, offset=2, offset_counted=True),
-    "longformer": LearnedFacts(512, offset=2, offset_counted=True),
-    "xglm": SinusoidalFacts(2048),
-}
-
-for _encoder in ("bert", "distilbert", "electra", "albert", "ernie", "mobilebert"):
-    FACTS[_encoder] = LearnedFacts(512)
-
-# Types whose code travels with the checkpoint. Their defaults are in that code, so only the
-# conventions are known: no default base, no default length.
-_REMOTE = RotaryFacts(base=None)
-
-REMOTE: dict[str, RotaryFacts] = {
-    "internlm2": _REMOTE,
-    "phi3_v": replace(_REMOTE, pattern=Windowed()),
-    "phi-msft": _REMOTE,
-    "nemotron-nas": _REMOTE,
-    "kimi_k2": replace(_MLA, base=None),
-    "chatglm": replace(_REMOTE, layout="interleaved", partial=0.5, base_keys=("rope_ratio",)),
-    "qwen": replace(
-        _REMOTE,
-        base_keys=("rotary_emb_base", "rope_theta"),
-        partial_keys=("rotary_pct", "partial_rotary_factor"),
-    ),
-    "minicpmv": _REMOTE,
-}
-
-# A multimodal type whose own text part has another name, when the file is flat.
-TEXT_OF: dict[str, str] = {
-    "gemma3": "gemma3_text",
-    "gemma3n": "gemma3n_text",
-    "gemma4": "gemma4_text",
-    "llama4": "llama4_text",
-    "mistral3": "mistral",
-    "qwen2_vl": "qwen2_vl_text",
-    "qwen2_5_vl": "qwen2_5_vl_text",
-    "qwen3_vl": "qwen3_vl_text",
-    "qwen3_vl_moe": "qwen3_vl_moe_text",
-    "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_moe_text",
-}
-
-# Read by the general rules: every spelling that any family uses.
-UNKNOWN = RotaryFacts(
-    base=None,
-    pattern=Windowed(),
-    base_keys=("rope_theta", "rotary_emb_base"),
-    partial_keys=(
-        "partial_rotary_factor",
-        "rotary_pct",
-        "rope_pct",
-        "rotary_emb_fraction",
-        "rotary_percentage",
-    ),
-)

@@ -9,16 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ropewalk.dialects.hf.facts import (
-    FACTS,
-    REMOTE,
-    TEXT_OF,
-    UNKNOWN,
     AlibiFacts,
     Facts,
     LearnedFacts,
     RotaryFacts,
     UnrotatedFacts,
 )
+from ropewalk.dialects.hf.families import FACTS, REMOTE, TEXT_OF, UNKNOWN
 from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, TRAINED_KEYS
 from ropewalk.dialects.hf.rope import BASE_KEYS
 from ropewalk.dialects.hf.values import Notes, Section
@@ -107,6 +104,8 @@ def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
         return AlibiFacts(claimed=None)
     if model_type == "granitemoehybrid" and kind == "rope":
         return RotaryFacts(claimed=2048)
+    if model_type == "zamba2" and config.flag("use_mem_rope"):
+        return RotaryFacts(claimed=4096, heads_wide=2)
     if model_type == "mpt":
         return _mpt(config, notes)
     if facts is not None:

@@ -7,19 +7,29 @@ pattern does. One kind with one treatment becomes one group of the spec.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from ropewalk.dialects.hf.facts import Every, Facts, RotaryFacts, Switched, Uniform, Windowed
 from ropewalk.dialects.hf.values import MAX_COUNT, MAX_LENGTH, Notes, Section
 from ropewalk.rope.spec import Length, Window
 
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
+HYBRID, HYBRID_SLIDING = "hybrid", "hybrid_sliding"
+REFERENCE = "reference_sliding_attention"
+SPARSE, HEAVY = "compressed_sparse_attention", "heavily_compressed_attention"
 
 # Every word for a layer that attends; any other word names a layer without attention.
 ATTENDING = frozenset(
-    {FULL, SLIDING, CHUNKED, "attention", "indexed_attention", "global_attention", "hybrid"}
+    {FULL, SLIDING, CHUNKED, "attention", "indexed_attention", "global_attention"}
+    | {HYBRID, HYBRID_SLIDING, REFERENCE, SPARSE, HEAVY, "minimax_m3_sparse", "window_attention"}
 )
 _WORDS = {"attention": FULL, "global_attention": FULL, "*": FULL}
+_SHAPE = ("head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "sliding_window")
+"""What one kind of layer has in common, of the keys that single layers may restate."""
+
+# The 54 layers of Zamba2's default; published files list their own.
+_ZAMBA2 = frozenset({6, 12, 18, 24, 30, 36, 42, 47, 51})
 _NEMOTRON = {"M": "mamba", "-": "mlp", "*": FULL, "E": "moe"}
 
 
@@ -47,11 +57,19 @@ def read_layers(config: Section, facts: Facts, model_type: str, notes: Notes) ->
     """The kinds of a model's layers; raises ConfigError for lists that do not fit."""
     total = layer_count(config)
     stated = _stated_words(config, total) or _indexed_words(config, total)
+    if model_type == "deepseek_v4":
+        stated = stated or _compressed_words(config, total)
     words = stated or _pattern_words(config, facts, total)
     if model_type == "nemotron_h" and (pattern := config.text("hybrid_override_pattern")):
         words = tuple(_NEMOTRON.get(letter, letter) for letter in pattern[:MAX_COUNT])
     if model_type == "jamba":
         words = _jamba_words(config, total)
+    if model_type == "zamba2" and not stated:
+        words = tuple(HYBRID if i in _ZAMBA2 else "mamba" for i in range(total or 54))
+    if model_type == "zaya" and not stated:
+        words = (HYBRID,) * (total or 1)
+    if model_type == "dots3_note_text" and not stated:
+        words = _dots3_words(config, total)
     if model_type in ("mamba", "mamba2"):
         words = ("mamba",) * (total or 1)
     rotated = _rotated(config, facts, model_type, words, notes)
@@ -87,7 +105,13 @@ def _words_by_rotation(
 
 def layer_count(config: Section) -> int | None:
     """How many layers, by any spelling of the key, or by the length of a list that has each."""
-    for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers"):
+    for key in (
+        "num_hidden_layers",
+        "n_layer",
+        "n_layers",
+        "num_layers",
+        "decoder_num_hidden_layers",
+    ):
         if (value := config.count(key)) is not None:
             return value
     for key in ("layer_types", "layers_block_type", "no_rope_layers"):
@@ -128,7 +152,7 @@ def _pattern_words(config: Section, facts: Facts, total: int | None) -> tuple[st
     """The kinds by the family's pattern; one period where the count is unknown."""
     pattern = facts.pattern if isinstance(facts, RotaryFacts) else Uniform()
     match pattern:
-        case Every(period=period, keys=keys, first=first, rare=rare, common=common):
+        case Every(period=period, keys=keys, first=first, rare=rare, common=common, to_the_end=end):
             if (
                 isinstance(facts, RotaryFacts)
                 and facts.nope_kinds
@@ -139,9 +163,12 @@ def _pattern_words(config: Section, facts: Facts, total: int | None) -> tuple[st
             for key in keys:
                 period = config.count(key) or period
             turn = 0 if first else period - 1
-            return tuple(rare if i % period == turn else common for i in range(total or period))
-        case Windowed():
-            word = SLIDING if window_size(config, facts) is not None else FULL
+            last = total - 1 if end and total is not None else None
+            return tuple(
+                rare if i % period == turn or i == last else common for i in range(total or period)
+            )
+        case Windowed(word=windowed):
+            word = windowed if window_size(config, facts) is not None else FULL
             return (word,) * (total or 1)
         case Switched():
             if not config.flag("use_sliding_window") or window_size(config, facts) is None:
@@ -164,6 +191,62 @@ def _jamba_words(config: Section, total: int | None) -> tuple[str, ...]:
     offset = config.count("attn_layer_offset", least=0)
     offset = 4 if offset is None else offset
     return tuple(FULL if i % period == offset else "mamba" for i in range(total or period))
+
+
+def _compressed_words(config: Section, total: int | None) -> tuple[str, ...]:
+    """DeepSeek V4: a rate of compression for each layer, else two heavy ones and then by turns."""
+    by_rate = {0: SLIDING, 4: SPARSE, 128: HEAVY}
+    rates = config.counts("compress_ratios", least=0)
+    if rates is None:
+        return tuple(HEAVY if i < 2 or i % 2 == 0 else SPARSE for i in range(total or 4))
+    if unknown := set(rates) - set(by_rate):
+        raise config.wrong(
+            "compress_ratios", "a list of 0, 4 and 128", f"{min(unknown)} names no kind of layer"
+        )
+    # The rates of layers for predicting further tokens come after those of the model itself.
+    return tuple(by_rate[rate] for rate in rates[:total])
+
+
+def _dots3_words(config: Section, total: int | None) -> tuple[str, ...]:
+    """dots3-note: the first two layers and one in four see all, by an index unless it is off."""
+    whole = FULL if config.flag("use_dsa") is False else "indexed_attention"
+    if config.flag("use_sliding_window") is False:
+        return (whole,) * (total or 1)
+    return tuple(whole if i < 2 or i % 4 == 1 else SLIDING for i in range(total or 4))
+
+
+def shaped_for(
+    config: Section, facts: Facts, kind: Kind, layers: tuple[int, ...], notes: Notes
+) -> Section:
+    """The configuration as layers of one kind see it.
+
+    `per_layer_config` restates keys for single layers; the first of `layers` speaks for all.
+    dots3-note restates them for its sliding layers under `swa_` and the key.
+    """
+    stated = config.section("per_layer_config")
+    if stated is not None:
+        # transformers writes the numbers with leading zeros, so that they sort.
+        by_layer = {str(k).lstrip("0") or "0": v for k, v in stated.values.items()}
+        stated = replace(stated, values=by_layer)
+        own = [stated.section(str(layer)) for layer in layers]
+        shapes = [{k: s.values.get(k) for k in _SHAPE} if s else {} for s in own]
+        if any(shape != shapes[0] for shape in shapes):
+            notes.warn(
+                "layers-of-one-kind-differ",
+                f"{stated.path} gives the {len(layers)} layers of kind {kind.word} heads or "
+                f"windows of several sizes; they are described by layer {layers[0]}",
+                "read the file by hand where the others matter",
+            )
+        return _laid(config, own[0].values) if own and own[0] is not None else config
+    if not isinstance(facts, RotaryFacts) or kind.word != SLIDING:
+        return config
+    given = {key: config.count(f"swa_{key}") for key in facts.local_shape}
+    return _laid(config, {k: given[k] or default for k, default in facts.local_shape.items()})
+
+
+def _laid(config: Section, keys: Mapping[str, object]) -> Section:
+    """A configuration with some keys restated."""
+    return replace(config, values={**config.values, **keys})
 
 
 def _rotated(
@@ -229,7 +312,13 @@ def read_window(
     if kind.word == CHUNKED:
         chunk = chunk_size(config)
         return None if chunk is None else Window(chunk, "chunked")
-    if kind.word != SLIDING:
+    if kind.word == REFERENCE:
+        notes.note(
+            "window-over-what-is-written",
+            f"the window of {window_size(config, facts)} tokens is over generated text alone: "
+            "image and prompt stay in sight at any distance",
+        )
+    if kind.word not in (SLIDING, HYBRID_SLIDING):
         return None
     limit = window_size(config, facts)
     if limit is None:
@@ -250,7 +339,8 @@ def read_window(
 
 def remark_on_unused_window(config: Section, layers: Layers, facts: Facts, notes: Notes) -> None:
     """A `sliding_window` that no layer uses."""
-    if any(kind.word == SLIDING for kind, _ in layers.groups):
+    windowed = (SLIDING, HYBRID_SLIDING, REFERENCE, SPARSE, HEAVY)
+    if any(kind.word in windowed for kind, _ in layers.groups):
         return
     size = window_size(config, facts) if config.has("sliding_window") else None
     if size is None:

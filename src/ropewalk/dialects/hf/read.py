@@ -1,7 +1,7 @@
 """Hugging Face configurations: `config.json`, version 4 and version 5 spelling, to `PositionSpec`.
 
 The rules are those of transformers 5.24, which are not imported: what its classes take for
-granted is in `hf_facts`, and every value says whether the file or a default gave it. Nothing a
+granted is in `families`, and every value says whether the file or a default gave it. Nothing a
 checkpoint brings is ever run.
 """
 
@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ropewalk.dialects.hf.facts import Facts, LearnedFacts, RotaryFacts
 from ropewalk.dialects.hf.family import Family, find_family
 from ropewalk.dialects.hf.layers import (
+    HYBRID_SLIDING,
     SLIDING,
     Kind,
     Layers,
     read_layers,
     read_window,
     remark_on_unused_window,
+    shaped_for,
 )
 from ropewalk.dialects.hf.lengths import Lengths, read_lengths
 from ropewalk.dialects.hf.rope import RopeKeys, select_rope
@@ -41,6 +44,9 @@ from ropewalk.rope.spec import (
 __all__ = ["load_json", "read_config"]
 
 # Layers that neither attend nor carry a state say nothing of position.
+OLMO3_BASE = 500_000.0
+"""The default of OLMo 3's class, which its sliding layers get."""
+
 _WITHOUT_ORDER = frozenset({"mlp", "moe"})
 
 
@@ -108,11 +114,13 @@ def _rotary_spec(
         if kind.word in _WITHOUT_ORDER:
             _remark_on_mlp(kind, indices, notes)
             continue
-        encoding, softmax = _rotary_kind(kind, family, facts, keys, lengths, notes)
-        window = read_window(config, facts, kind, lengths.claimed, notes)
+        seen = replace(family, config=shaped_for(config, facts, kind, indices, notes))
+        encoding, softmax = _rotary_kind(kind, seen, facts, keys, lengths, notes)
+        window = read_window(seen.config, facts, kind, lengths.claimed, notes)
         groups.append(LayerGroup(_group_name(kind, layers), indices, encoding, window, softmax))
     remark_on_unused_window(config, layers, facts, notes)
     _remark_on_family(family, facts, layers, lengths, notes)
+    _remark_on_class(family, keys, notes)
     return _spec(family, keys.spelling, groups, lengths, notes)
 
 
@@ -131,7 +139,7 @@ def _rotary_kind(
         family.model_type,
         lengths.claimed,
         nested=kind.word in keys.by_kind,
-        local=kind.word == SLIDING,
+        local=kind.word in (SLIDING, HYBRID_SLIDING),
         notes=notes,
     )
     turns = kind.rotated and rope is not None
@@ -212,7 +220,7 @@ def _group_name(kind: Kind, layers: Layers) -> str:
 
 def _state(kind: Kind, model_type: str) -> str:
     """The kind of state a layer without attention carries."""
-    mamba = model_type.startswith(("granitemoe", "jamba", "mamba", "nemotron"))
+    mamba = model_type.startswith(("granitemoe", "jamba", "mamba", "nemotron", "zamba"))
     return "mamba" if mamba and kind.word == "linear_attention" else kind.word
 
 
@@ -223,6 +231,46 @@ def _remark_on_mlp(kind: Kind, indices: tuple[int, ...], notes: Notes) -> None:
         f"{len(indices)} layers are {kind.word} only: no attention and no state, so they are in "
         "no group",
     )
+
+
+def _remark_on_class(family: Family, keys: RopeKeys, notes: Notes) -> None:
+    """What the configuration class of one model type does with keys that look plain."""
+    config = family.config
+    match family.model_type:
+        case "olmo3":
+            top, sliding = config.number("rope_theta"), keys.by_kind.get(SLIDING)
+            nested = sliding is not None and sliding.has("rope_theta")
+            if top is not None and top != OLMO3_BASE and not nested:
+                notes.warn(
+                    "sliding-base-lost",
+                    f"{config.name('rope_theta')} is {top:.10g}; transformers 5.24 gives it to "
+                    f"the full layers alone and turns the sliding ones by {OLMO3_BASE:.10g}, "
+                    "where release 4.57 gives it to all; described here as in 4.57",
+                    "state rope_theta in rope_parameters.sliding_attention",
+                )
+        case "zamba2" if config.flag("use_long_context"):
+            notes.warn(
+                "claim-overruled",
+                f"{config.name('use_long_context')} is true: transformers sets "
+                "max_position_embeddings to 16384, whatever the file says",
+                "state 16384, or turn use_long_context off",
+            )
+        case "moonshine" | "moonshine_streaming":
+            notes.note("decoder-only", "the layers are those of the decoder")
+        case "deepseek_v4":
+            notes.note(
+                "keys-of-compressed-tokens",
+                "layers with compression see the last tokens of the window and one key for each "
+                "4 or 128 tokens before them, which stands at the first position of its tokens; "
+                "keys are values too, so the output is turned back at the query's position",
+            )
+        case "embedding_gemma2_text":
+            notes.note(
+                "window-both-ways",
+                "an encoder's window lies around the token: sliding_window to each side",
+            )
+        case _:
+            pass
 
 
 def _remark_on_family(

@@ -17,6 +17,8 @@ from ropewalk.rope.spec import Placement
 
 LAYER_KINDS = frozenset(
     {"full_attention", "sliding_attention", "chunked_attention", "linear_attention"}
+    | {"indexed_attention", "hybrid", "hybrid_sliding", "reference_sliding_attention"}
+    | {"compressed_sparse_attention", "heavily_compressed_attention"}
 )
 BASE_KEYS = (
     "rope_theta",
@@ -53,14 +55,14 @@ def select_rope(config: Section, facts: RotaryFacts, model_type: str, notes: Not
     if old is not None and not old.values:
         notes.note("empty-rope-scaling", f"{old.path} is empty and says nothing")
         old = None
-    nested = _nested(new) if new is not None else {}
+    nested = _nested(new, facts.labels) if new is not None else {}
     if old is not None and new is not None and new.values:
         _remark_on_both(old, new, notes)
     if facts.local is not None:
         return _local_families(config, facts, facts.local, old, new, nested, notes)
     if old is not None:
         spelling = "version 4 spelling" + (" and version 5 spelling" if new else "")
-        nested_old = _nested(old)
+        nested_old = _nested(old, facts.labels)
         return RopeKeys(_full_of(nested_old, old), nested_old, True, spelling)
     if new is not None and new.values:
         return RopeKeys(_full_of(nested, new), nested, True, "version 5 spelling")
@@ -68,12 +70,14 @@ def select_rope(config: Section, facts: RotaryFacts, model_type: str, notes: Not
         notes.note(
             "scaling-from-library-default",
             f"the file has no rope dictionary; transformers' {model_type} then uses "
-            f"{facts.rope_default['rope_type']} with its own numbers",
+            f"{facts.rope_default.get('rope_type', 'a dictionary by kind of layer')} with its own "
+            "numbers",
         )
         default = Section(
             facts.rope_default, config.where, f"transformers' default for {model_type}"
         )
-        return RopeKeys(default, {}, False, "no rope dictionary")
+        by_kind = _nested(default, facts.labels)
+        return RopeKeys(_full_of(by_kind, default), by_kind, False, "no rope dictionary")
     spelling = "version 4 spelling" if _has_v4_keys(config) else "no rope dictionary"
     return RopeKeys(Section({}, config.where, config.name("rope_scaling")), {}, True, spelling)
 
@@ -83,20 +87,27 @@ def _has_v4_keys(config: Section) -> bool:
     return "rope_scaling" in config.values or any(config.has(key) for key in BASE_KEYS)
 
 
-def _nested(rope: Section) -> dict[str, Section | None]:
-    """The dictionaries for kinds of layers, empty when the dictionary is flat."""
-    return {
+def _nested(rope: Section, labels: Mapping[str, str]) -> dict[str, Section | None]:
+    """The dictionaries for kinds of layers, empty when the dictionary is flat.
+
+    `labels`: the words under which a family has the dictionaries of some kinds.
+    """
+    found = {
         kind: rope.section(kind)
         for kind in rope.values
         if kind in LAYER_KINDS and isinstance(rope.values[kind], Mapping | None)
     }
+    for kind, label in labels.items():
+        if kind not in found and isinstance(rope.values.get(label), Mapping):
+            found[kind] = rope.section(label)
+    return found
 
 
 def _full_of(nested: Mapping[str, Section | None], flat: Section) -> Section:
     """The dictionary that stands for the whole: the full layers' one, or the flat one."""
     if not nested:
         return flat
-    whole = nested.get("full_attention")
+    whole = nested.get("full_attention", nested.get("hybrid"))
     return whole if whole is not None else Section({}, flat.where, flat.path)
 
 
@@ -114,11 +125,20 @@ def _local_families(
     A `rope_scaling` is laid over the full layers' dictionary, and over the sliding ones' only
     where the family says so. Flat keys in `rope_parameters` are not read by these classes.
     """
-    if new is not None and new.values and not nested:
+    flat = new is not None and bool(new.values) and not nested
+    if flat and local.flat and old is None:
+        old, flat = new, False
+    if old is not None and facts.flat_yarn:
+        old = _without_base(old, facts.flat_yarn)
+    elif old is not None and local.flat and not nested:
+        # One dictionary for all kinds of layer has one base.
+        base = old.number("rope_theta") or config.number("rope_theta") or facts.base
+        old = replace(old, values={**old.values, "rope_theta": base})
+    if flat:
         notes.warn(
             "flat-rope-parameters-ignored",
-            f"{new.path} is flat, but this family reads it only by kind of layer; "
-            "transformers uses its defaults instead",
+            f"{config.name('rope_parameters')} is flat, but this family reads it only by "
+            "kind of layer; transformers uses its defaults instead",
             "write it as {full_attention: {...}, sliding_attention: {...}}",
         )
     path = config.name("rope_scaling" if old is not None or new is None else "rope_parameters")
@@ -133,7 +153,7 @@ def _local_families(
             return base
         return replace(base, values={**base.values, **overlay.values})
 
-    if old is not None and old.has("type") and not old.has("rope_type"):
+    if old is not None and old.has("type") and not old.has("rope_type") and not local.flat:
         # These classes lay the dictionary over one that says rope_type "default" already.
         notes.warn(
             "old-type-key-not-read",
@@ -146,6 +166,16 @@ def _local_families(
     sliding = laid("sliding_attention", old if local.scaled else None)
     spelling = "version 5 spelling" if nested else "version 4 spelling"
     return RopeKeys(full, {"full_attention": full, "sliding_attention": sliding}, True, spelling)
+
+
+def _without_base(rope: Section, flat_yarn: Mapping[str, object]) -> Section:
+    """A flat dictionary of a family that takes the bases from keys beside it alone.
+
+    Yarn is filled up with `flat_yarn`.
+    """
+    yarn = "yarn" in (rope.values.get("rope_type"), rope.values.get("type"))
+    kept = {key: value for key, value in rope.values.items() if key != "rope_theta"}
+    return replace(rope, values={**flat_yarn, **kept} if yarn else kept)
 
 
 def _remark_on_both(old: Section, new: Section, notes: Notes) -> None:
@@ -184,6 +214,8 @@ def read_dims(
     mla = config.count("qk_rope_head_dim")
     if mla is not None:
         whole = mla + (config.count("qk_nope_head_dim") or 0)
+        if "qk_nope_head_dim" not in config.values:
+            whole = max(config.count("head_dim") or 0, whole)
         source = config.name("qk_rope_head_dim")
         return _checked(Dims(whole, mla, source, "last" if mla < whole else "first"), config)
     if facts.mla:
@@ -200,14 +232,17 @@ def read_dims(
     if head is None:
         return Dims(None, None, head_source)
     source = head_source if share == 1.0 else f"{share_source} of {head} ({head_source})"
-    return _checked(Dims(head, int(head * share), source), config)
+    placement: Placement = "last" if facts.trailing else "first"
+    return _checked(Dims(head, int(head * share), source, placement), config)
 
 
 def _head_dim(
     config: Section, facts: RotaryFacts, notes: Notes, *, local: bool
 ) -> tuple[int | None, str]:
     """Channels of a head and where the number is from."""
-    if facts.full_head_dim is not None and not local:
+    if facts.heads_wide > 1:
+        return _wide_heads(config, facts)
+    if facts.full_head_dim is not None and not local and "per_layer_config" not in config.values:
         if (stated := config.count("global_head_dim")) is not None:
             return stated, config.name("global_head_dim")
         return facts.full_head_dim, f"transformers' default global_head_dim: {facts.full_head_dim}"
@@ -231,6 +266,17 @@ def _head_dim(
     return max(width // heads, 1), f"{width_key} / {heads_key}"
 
 
+def _wide_heads(config: Section, facts: RotaryFacts) -> tuple[int | None, str]:
+    """Heads of a whole multiple of the usual width."""
+    if (stated := config.count("attention_head_dim")) is not None:
+        return stated, config.name("attention_head_dim")
+    width, heads = width_of(config)[1], heads_of(config)[1]
+    if width is None or heads is None:
+        return None, "hidden_size or num_attention_heads is missing"
+    source = f"{facts.heads_wide} x hidden_size / num_attention_heads"
+    return max(facts.heads_wide * width // heads, 1), source
+
+
 def width_of(config: Section) -> tuple[str, int | None]:
     """The model's width in channels, by any of its spellings."""
     return _first(config, ("hidden_size", "n_embd", "d_model", "n_embed"))
@@ -238,7 +284,10 @@ def width_of(config: Section) -> tuple[str, int | None]:
 
 def heads_of(config: Section) -> tuple[str, int | None]:
     """The count of query heads, by any of its spellings."""
-    return _first(config, ("num_attention_heads", "n_head", "n_heads", "num_heads"))
+    return _first(
+        config,
+        ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_num_attention_heads"),
+    )
 
 
 def _first(config: Section, keys: tuple[str, ...]) -> tuple[str, int | None]:

@@ -51,7 +51,7 @@ def _rotary(
     whole_heads = type_of(rope, notes) == "proportional"
     dims = read_dims(config, rope, facts, notes, local=local, whole_heads=whole_heads)
     pairs = dims.rotary // 2 if dims.rotary is not None else None
-    around = Surroundings(config, claimed, pairs, model_type, nested, notes)
+    around = Surroundings(config, claimed, pairs, model_type, nested, notes, facts.original)
     scaling = _scaling(rope, facts, around)
     base, base_source = _base(config, rope, facts, model_type, local=local, notes=notes)
     _remark_on_unread_bases(config, facts, notes)

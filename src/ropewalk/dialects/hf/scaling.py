@@ -34,7 +34,8 @@ class Surroundings:
     """What a rope dictionary's meaning depends on beside itself.
 
     `config` is the section that holds the dictionary, `pairs` the count of rotary pairs where
-    known, `nested` whether the dictionary belongs to one kind of layer.
+    known, `nested` whether the dictionary belongs to one kind of layer, `original` the default
+    of the model type for the key of that name beside the dictionary.
     """
 
     config: Section
@@ -43,6 +44,7 @@ class Surroundings:
     model_type: str
     nested: bool
     notes: Notes
+    original: int | None = None
 
 
 _ALIASES = {"su": "longrope", "mrope": "default"}
@@ -65,6 +67,7 @@ _READ: dict[str, frozenset[str]] = {
     "proportional": frozenset({"factor"}),
 }
 _BETA_MODELS = frozenset({"mistral4", "ministral3"})
+_LONGROPE_ONLY = frozenset({"phi3", "phi4_multimodal"})
 
 
 def type_of(rope: Section, notes: Notes) -> str:
@@ -93,6 +96,14 @@ def read_scaling(rope: Section, around: Surroundings) -> Scaling:
     Raises ConfigError for missing, impossible or contradicting parameters.
     """
     name = type_of(rope, around.notes)
+    if name == "yarn" and around.model_type in _LONGROPE_ONLY and rope.has("short_factor"):
+        around.notes.note(
+            "yarn-read-as-longrope",
+            f"{rope.path} says yarn and has longrope's lists; transformers' {around.model_type} "
+            "takes it for longrope",
+            'write "rope_type": "longrope"',
+        )
+        name = "longrope"
     if name in _MARKERS:
         around.notes.note(
             "marker-not-a-scaling",
@@ -229,6 +240,15 @@ _READERS: dict[str, Callable[[Section, Surroundings], Scaling]] = {
 def original_length(rope: Section, around: Surroundings) -> int:
     """The reference length of a formula: outer key, inner key, or the claim as a fallback."""
     outer, inner = around.config.length(ORIGINAL), rope.length(ORIGINAL)
+    if outer is None and around.original is not None and not around.nested:
+        around.notes.warn(
+            "original-length-from-default",
+            f"{around.config.name(ORIGINAL)} is not there; transformers' {around.model_type} "
+            f"computes with its default {around.original}"
+            + (f" and not with {rope.name(ORIGINAL)} {inner}" if inner else ""),
+            f"state {ORIGINAL} beside the rope dictionary",
+        )
+        return around.original
     value = (inner or outer) if around.nested else (outer or inner)
     if value is not None:
         return value

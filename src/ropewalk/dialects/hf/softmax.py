@@ -11,8 +11,13 @@ from ropewalk.rope.frequencies import yarn_mscale
 from ropewalk.rope.scaling import Scaling, Yarn
 from ropewalk.rope.spec import PLAIN_SOFTMAX, SoftmaxRule
 
+_UNDIVIDED = ("gemma3n", "gemma4", "diffusion_gemma", "embedding_gemma2")
 _SCALED_BY_SCALAR = ("gemma2", "gemma3_text", "vaultgemma")
 _BETA_MODELS = ("mistral4", "ministral3")
+
+
+# Zamba2's heads are twice as wide as usual, and scaled as if they were not.
+WIDE_HEADS = SoftmaxRule(math.sqrt(2.0), "1/sqrt(head_dim / 2)")
 
 
 def read_softmax(
@@ -47,7 +52,7 @@ def _factor(
     head_dim: int | None,
 ) -> tuple[float, str]:
     """What multiplies the usual scale, and the rule's words."""
-    if facts.mla and isinstance(scaling, Yarn) and scaling.mscale_all_dim:
+    if facts.mla and facts.squares_yarn and isinstance(scaling, Yarn) and scaling.mscale_all_dim:
         # The attention code of these families puts YaRN's amplitude into the scale, squared:
         # only part of each query turns, and a factor on cos and sin would miss the rest.
         s, weight = scaling.factor, scaling.mscale_all_dim
@@ -56,7 +61,9 @@ def _factor(
         )
     if head_dim is None:
         return PLAIN_SOFTMAX.factor, PLAIN_SOFTMAX.rule
-    if model_type.startswith(("gemma3n", "gemma4")):
+    if model_type == "zamba2":
+        return WIDE_HEADS.factor, WIDE_HEADS.rule
+    if model_type.startswith(_UNDIVIDED):
         return math.sqrt(head_dim), "1: queries and keys are normalised, nothing is divided"
     scalar = config.number("query_pre_attn_scalar")
     if scalar is None and model_type in _SCALED_BY_SCALAR:

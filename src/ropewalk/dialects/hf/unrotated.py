@@ -12,6 +12,7 @@ from ropewalk.dialects.hf.facts import (
     SinusoidalFacts,
 )
 from ropewalk.dialects.hf.rope import heads_of, width_of
+from ropewalk.dialects.hf.softmax import WIDE_HEADS
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
@@ -81,6 +82,8 @@ def unrotated_softmax(config: Section, facts: Facts, model_type: str) -> Softmax
         head = max(width // heads, 1)
     if head is None:
         return PLAIN_SOFTMAX
+    if model_type == "zamba2":
+        return WIDE_HEADS
     if isinstance(facts, BucketFacts) or model_type == "gpt_neo":
         return SoftmaxRule(math.sqrt(head), "1: the scores are not divided by sqrt(head_dim)")
     multiplier = config.number("attention_multiplier")

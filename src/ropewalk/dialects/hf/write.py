@@ -119,7 +119,8 @@ class _Writer:
         if not kinds:
             return
         kept = {
-            kind: self._kept(kind, rotary) | self._share(kind) for kind, rotary in kinds.items()
+            kind: self._kept(kind, rotary) | self._share(kind, rotary)
+            for kind, rotary in kinds.items()
         }
         nested = self.facts.local is not None or bool(self.keys.by_kind)
         self._remove()
@@ -171,9 +172,11 @@ class _Writer:
             if k not in PARAMETERS and not isinstance(v, Mapping) and v is not None
         }
 
-    def _share(self, kind: str) -> Json:
+    def _share(self, kind: str, rotary: Rotary) -> Json:
         """The share of a head that turns, where the configuration states one."""
         served = self.keys.serving(kind) if self.keys.stated else None
+        if self.facts.trailing:
+            return {SHARE: rotary.rotary_dim / rotary.head_dim}
         if served is not None and served.text("rope_type") == "proportional":
             # There the key says how many pairs turn, which is part of the schedule.
             return {}
@@ -220,8 +223,13 @@ class _Writer:
                     "transformers 5.24 does not look for it in a dictionary by kind of layer",
                     "leave truncate at true, or use one schedule for all layers",
                 )
-            base = {"rope_theta": terms.base}
-            written[kind] = {**kept[kind], **terms.keys, **base}
+            label = self.facts.labels.get(kind, kind)
+            written[label] = {**kept[kind], **terms.keys, "rope_theta": terms.base}
+        local = self.facts.local
+        if self.facts.flat_yarn and local is not None:
+            # With one label alone the whole would be taken for a flat dictionary.
+            main = {"rope_type": "default", "rope_theta": local.base}
+            written.setdefault(self.facts.labels[SLIDING], main)
         return written
 
     def _write_v4(self, by_kind: Mapping[str, Terms], kept: Mapping[str, Json]) -> None:
