@@ -11,7 +11,24 @@ import pytest
 
 DIGITS = 50
 
+SAID = pytest.StashKey[list[str]]()
+"""Lines that a run ends with."""
+
 Exact = Callable[..., list[float]]
+
+
+@pytest.fixture
+def say_at_the_end(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """say_at_the_end(line): the figure that a run is for, shown without any option."""
+    return request.config.stash.setdefault(SAID, []).append
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Show what was said, after all tests."""
+    for line in config.stash.get(SAID, []):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -45,7 +45,10 @@ SCALINGS: dict[str, dict[str, Any]] = {
 
 KEPT = ("rope_theta", "partial_rotary_factor", "mrope_section")
 
-REFUSALS = (ValueError, LookupError, AttributeError, TypeError, RuntimeError, StrictDataclassError)
+REFUSALS = (
+    *(ValueError, LookupError, AttributeError, TypeError, RuntimeError),
+    *(StrictDataclassError, FutureWarning),
+)
 """How a class or its rotary module refuses a scaling, in so many words or by failing."""
 
 
@@ -56,6 +59,7 @@ class Upstream:
         import transformers
 
         transformers.utils.logging.set_verbosity_error()
+        self.release: str = transformers.__version__
         self.refused: dict[tuple[str, str], str] = {}
         self.listed: dict[str, Any] = tomllib.loads(LISTED.read_text(encoding="utf-8"))
 
@@ -91,6 +95,10 @@ class Upstream:
         if hasattr(module, "inv_freq"):
             amplitude = float(getattr(module, "attention_scaling", 1.0))
             return {"": (module.inv_freq.flatten().tolist(), amplitude)}
+        if hasattr(module, "freqs_ci"):
+            # Llama 4's images: turned by 1 along x at the first patch, x before y.
+            turned = module.freqs_ci[0].flatten().angle()
+            return {"": (turned[: len(turned) // 2].tolist(), 1.0)}
         kinds = [
             name.removesuffix("_inv_freq")
             for name, _ in module.named_buffers()
@@ -133,6 +141,30 @@ class Upstream:
                 self.refused[model_type, name] = f"{type(error).__name__}: {error}"
                 continue
             yield name, config
+
+    def flat(self, model_type: str) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+        """Configurations with one dictionary for all layers, in both spellings, as they are read.
+
+        Beside each stands what a file would hold: nothing there has been put in its place by the
+        class. Only the scalings whose numbers need no shape.
+        """
+        default = self.config(model_type)
+        shape = self.listed["shapes"].get(model_type, {})
+        stated = {k: v for k, v in default.to_dict().items() if k != "rope_parameters"}
+        for name in ("linear", "yarn", "llama3"):
+            rope = {**SCALINGS[name], "rope_theta": 77_777.0}
+            for key in ("rope_parameters", "rope_scaling"):
+                if (model_type, key) == ("mistral4", "rope_scaling"):
+                    # A listed defect.
+                    continue
+                changes = {"rope_parameters": None, key: rope}
+                try:
+                    made = self.config_class(model_type)(**{**shape, **copy.deepcopy(changes)})
+                    self.tables(made)
+                except REFUSALS as error:
+                    self.refused[model_type, f"{name}, {key}"] = f"{type(error).__name__}: {error}"
+                    continue
+                yield f"{name}, {key}", made, {**stated, key: rope}
 
     def _rotary_class(self, config: Any) -> Any:
         """The rotary class made for this configuration, else the only one that takes it."""
