@@ -1,7 +1,7 @@
 #include "lanes_avx2.h"
 #include "rotary_rows.h"
 
-void rotary_block_avx2(const RotaryRequest& request, const RotaryOperand& operand, int64_t batch,
-                       int64_t first, int64_t last) {
-    turn_block<Lanes>(request, operand, batch, first, last);
+void rotary_block_avx2(const RotaryRequest& request, const RotaryOperand& operand,
+                       const RotaryPart& part) {
+    turn_block<Lanes>(request, operand, part);
 }

@@ -1,4 +1,4 @@
-// The rotation of a block of positions, written once over `Lanes` and compiled for each of them.
+// The rotation of a part, written once over `Lanes` and compiled for each of them.
 //
 // A pair (a, b) becomes (a cos - b sin, b cos + a sin): two products and one sum, each rounded
 // (no fused multiply-add), so that every instruction set gives the bits of the torch reference.
@@ -6,6 +6,7 @@
 
 #include "abi.h"
 #include "numbers.h"
+#include "rotary_part.h"
 
 namespace {
 
@@ -90,15 +91,13 @@ inline void turn_row(const Row<T, Table>& row, bool interleaved, int64_t head_di
         for (int64_t i = 2 * row.pairs; i < head_dim; ++i) row.out[i * out_step] = row.x[i * x_step];
 }
 
-// Positions [first, last) of one row of the batch, all heads. The tables of a block fit the first
-// cache level and are read once for all heads; memory is walked in its own order.
+// Memory is walked in its own order.
 template <class L, class T, class Table>
-void turn_positions(const RotaryRequest& request, const RotaryOperand& o, int64_t batch,
-                    int64_t first, int64_t last) {
-    const T* x = reinterpret_cast<const T*>(o.x) + batch * o.x_stride[0];
-    T* out = reinterpret_cast<T*>(o.out) + batch * o.out_stride[0];
-    const Table* cos = reinterpret_cast<const Table*>(o.cos) + batch * o.table_stride[0];
-    const Table* sin = reinterpret_cast<const Table*>(o.sin) + batch * o.table_stride[0];
+void turn_part(const RotaryRequest& request, const RotaryOperand& o, const RotaryPart& part) {
+    const T* x = reinterpret_cast<const T*>(o.x) + part.batch * o.x_stride[0];
+    T* out = reinterpret_cast<T*>(o.out) + part.batch * o.out_stride[0];
+    const Table* cos = reinterpret_cast<const Table*>(o.cos) + part.batch * o.table_stride[0];
+    const Table* sin = reinterpret_cast<const Table*>(o.sin) + part.batch * o.table_stride[0];
     const Table sign = request.inverse ? Table(-1) : Table(1);
     const bool interleaved = request.layout == INTERLEAVED;
     const auto turn = [&](int64_t head, int64_t at) {
@@ -110,25 +109,20 @@ void turn_positions(const RotaryRequest& request, const RotaryOperand& o, int64_
                                 sign};
         turn_row<L>(row, interleaved, o.head_dim, o.x_stride[3], o.out_stride[3]);
     };
-    if (o.x_stride[1] < o.x_stride[2]) {
-        for (int64_t at = first; at < last; ++at)
-            for (int64_t head = 0; head < o.heads; ++head) turn(head, at);
-    } else {
-        for (int64_t head = 0; head < o.heads; ++head)
-            for (int64_t at = first; at < last; ++at) turn(head, at);
-    }
+    for (int64_t at = part.first; at < part.last; ++at)
+        for (int64_t head = part.head; head < part.last_head; ++head) turn(head, at);
 }
 
 template <class L>
-void turn_block(const RotaryRequest& request, const RotaryOperand& operand, int64_t batch,
-                int64_t first, int64_t last) {
+void turn_block(const RotaryRequest& request, const RotaryOperand& operand,
+                const RotaryPart& part) {
     switch (request.dtype) {
-        case FLOAT32: return turn_positions<L, float, float>(request, operand, batch, first, last);
-        case BFLOAT16: return turn_positions<L, Bf16, float>(request, operand, batch, first, last);
-        case FLOAT16: return turn_positions<L, Half, float>(request, operand, batch, first, last);
+        case FLOAT32: return turn_part<L, float, float>(request, operand, part);
+        case BFLOAT16: return turn_part<L, Bf16, float>(request, operand, part);
+        case FLOAT16: return turn_part<L, Half, float>(request, operand, part);
         case FLOAT64:
             if constexpr (L::width == 0)
-                turn_positions<L, double, double>(request, operand, batch, first, last);
+                turn_part<L, double, double>(request, operand, part);
             return;
     }
 }
