@@ -36,6 +36,7 @@ LONG = {
     "short_factor": [1.0 + i / 100 for i in range(32)],
     "long_factor": [1.0 + i for i in range(32)],
 }
+ZAMBA2 = {"use_mem_rope": True, "layers_block_type": ["mamba", "hybrid"] * 3}
 MLA = {"qk_rope_head_dim": 32, "qk_nope_head_dim": 64}
 
 # Model type, rotary class, keys in the spelling of version 4, and the layers compared.
@@ -65,6 +66,18 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
     ("deepseek_v3", "DeepseekV3RotaryEmbedding", {**MLA, "rope_scaling": PAIR}, ""),
     ("gemma3_text", "Gemma3RotaryEmbedding", {"rope_scaling": LINEAR}, "full attention"),
     ("olmo2", "Olmo2RotaryEmbedding", {"rope_theta": 5e5}, ""),
+    # The base reaches the sliding layers too, which 5.24 gives another.
+    ("olmo3", "Olmo3RotaryEmbedding", {"rope_theta": 1e6}, "sliding attention"),
+    ("olmo3", "Olmo3RotaryEmbedding", {"rope_theta": 1e6, "rope_scaling": YARN}, "full attention"),
+    ("stablelm", "StableLmRotaryEmbedding", {}, ""),
+    ("granite", "GraniteRotaryEmbedding", {"rope_scaling": LLAMA3}, ""),
+    ("starcoder2", "Starcoder2RotaryEmbedding", {"rope_theta": 1e5}, ""),
+    ("nemotron", "NemotronRotaryEmbedding", {}, ""),
+    ("helium", "HeliumRotaryEmbedding", {}, ""),
+    ("exaone4", "Exaone4RotaryEmbedding", {"rope_scaling": LLAMA3}, "sliding attention"),
+    ("apertus", "ApertusRotaryEmbedding", {}, ""),
+    ("zamba2", "Zamba2RotaryEmbedding", ZAMBA2, "hybrid"),
+    ("moonshine", "MoonshineRotaryEmbedding", {"hidden_size": 288}, ""),
 ]
 
 
@@ -73,7 +86,7 @@ def theirs(model_type: str, rotary: str, keys: dict[str, Any], length: int | Non
     from transformers import AutoConfig
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-    config = AutoConfig.for_model(model_type, **SHAPE, **copy.deepcopy(keys))
+    config = AutoConfig.for_model(model_type, **{**SHAPE, **copy.deepcopy(keys)})
     module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
     made = getattr(module, rotary)(config)
     if length is not None and made.rope_type in ("dynamic", "longrope"):

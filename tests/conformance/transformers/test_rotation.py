@@ -63,6 +63,14 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("minicpm3", {**HEADS, **MLA}, False),
     ("deepseek_v3", {**HEADS, **MLA, "rope_parameters": YARN}, False),
     ("llama4_text", {**HEADS, "head_dim": 64, "rope_parameters": LLAMA3}, True),
+    ("moonshine", {"hidden_size": 160, "decoder_num_attention_heads": 4}, True),
+    ("zamba2", {**HEADS, "use_mem_rope": True, "layers_block_type": ["hybrid"]}, True),
+    ("zaya", {**HEADS, "head_dim": 64}, True),
+    (
+        "deepseek_v4",
+        {"num_attention_heads": 4, "head_dim": 128, "partial_rotary_factor": 0.5},
+        True,
+    ),
 ]
 
 IDS = [[0, 1, 2, 3, 50], [7, 7, 9, 63, 0]]
@@ -102,7 +110,10 @@ def _theirs(config: Any, upstream: Any, q: Any, k: Any, ids: Any) -> tuple[Any, 
         # Tokens before heads, and complex numbers for cos and sin.
         turned = module.apply_rotary_emb(q.transpose(1, 2), k.transpose(1, 2), rotary(q, ids))
         return turned[0].transpose(1, 2), turned[1].transpose(1, 2)
-    cos, sin = rotary(q, ids)
+    labels = {"zaya": ["hybrid"], "deepseek_v4": ["compress"]}
+    cos, sin = rotary(q, ids, *labels.get(config.model_type, []))
+    if config.model_type == "deepseek_v4":
+        return tuple(module.apply_rotary_pos_emb(x, cos, sin) for x in (q, k))
     if config.model_type == "deepseek_v3":
         turned = module.apply_rotary_pos_emb_interleave(q, k, cos, sin)
     else:
