@@ -13,6 +13,7 @@ from ropewalk.positions.axes import Axes, OneAxis, choose, count_axes, laid_out
 from ropewalk.positions.base import Description
 from ropewalk.positions.checks import check_axes, check_fit, check_positions
 from ropewalk.positions.exact import ExactEncoding, constant, to_exact, to_exact_by_pair, wide
+from ropewalk.positions.tables_cache import ROTARY_TABLES
 from ropewalk.positions.turning import Tables, turn, turn_some
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import depends_on_length, name_of
@@ -119,8 +120,20 @@ class Rotary(ExactEncoding):
     ) -> Tables:
         """Cosines and sines times the attention factor, fp64 rounded once to `dtype`.
 
-        Shapes, `length` and errors as for `angles`.
+        Shapes, `length` and errors as for `angles`. Equal calls share their tables.
         """
+        lengths = tuple(length) if isinstance(length, Sequence) else length
+        if isinstance(lengths, Tensor):
+            return self._built(position_ids, lengths, dtype, what)
+        key = (type(self), self.rotary, self.axes, self.length, lengths, dtype)
+        return ROTARY_TABLES.get(
+            key, position_ids, lambda: self._built(position_ids, length, dtype, what)
+        )
+
+    def _built(
+        self, position_ids: Tensor, length: Lengths | None, dtype: torch.dtype, what: str
+    ) -> Tables:
+        """The tables, built."""
         angles = self.angles(position_ids, length, what)
         cos, sin = (
             (wave * self.attention_factor).to(dtype).to(position_ids.device)
