@@ -35,6 +35,7 @@ FLOORS = (
     "inputs",
     "models",
     "tables",
+    "accelerate",
     "prove",
     "explain",
     "report",

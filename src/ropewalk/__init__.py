@@ -12,6 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ropewalk.accelerate.alibi import accelerate_alibi
+    from ropewalk.accelerate.handle import Acceleration
+    from ropewalk.accelerate.rotary import accelerate_rotary
     from ropewalk.audit import Audit, to_json
     from ropewalk.audit import audit as audit_spec
     from ropewalk.audit.live import audit_module
@@ -24,8 +27,10 @@ if TYPE_CHECKING:
     from ropewalk.rope.override import override
     from ropewalk.rope.spec import PositionSpec, Rotary
     from ropewalk.tables.module import TokenEmbedding
+    from ropewalk.tables.open import open_table
 
 __all__ = [
+    "Acceleration",
     "Audit",
     "PositionSpec",
     "Proof",
@@ -35,9 +40,12 @@ __all__ = [
     "Schedule",
     "TokenEmbedding",
     "__version__",
+    "accelerate_alibi",
+    "accelerate_rotary",
     "audit_module",
     "audit_spec",
     "frequencies",
+    "open_table",
     "override",
     "prove_model",
     "read_spec",
@@ -47,6 +55,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Acceleration": "ropewalk.accelerate.handle:Acceleration",
     "Audit": "ropewalk.audit:Audit",
     "PositionSpec": "ropewalk.rope.spec:PositionSpec",
     "Proof": "ropewalk.prove.session:Proof",
@@ -55,9 +64,12 @@ _HOMES = {
     "Rotary": "ropewalk.rope.spec:Rotary",
     "Schedule": "ropewalk.rope.angles:Schedule",
     "TokenEmbedding": "ropewalk.tables.module:TokenEmbedding",
+    "accelerate_alibi": "ropewalk.accelerate.alibi:accelerate_alibi",
+    "accelerate_rotary": "ropewalk.accelerate.rotary:accelerate_rotary",
     "audit_module": "ropewalk.audit.live:audit_module",
     "audit_spec": "ropewalk.audit:audit",
     "frequencies": "ropewalk.rope.frequencies:frequencies",
+    "open_table": "ropewalk.tables.open:open_table",
     "override": "ropewalk.rope.override:override",
     "prove_model": "ropewalk.prove.session:prove",
     "read_spec": "ropewalk.models.resolve:read_spec",

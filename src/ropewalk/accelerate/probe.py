@@ -1,0 +1,128 @@
+"""What a model's own rotary function does: found out by calling it, never by its name.
+
+transformers 5.24 has 190 modelling files with an `apply_rotary_pos_emb` of their own. They
+differ in which channels pair up, in how the tables repeat a pair, in the order of the arguments
+and of the axes, and some in the direction. A function is called with small random tensors, and a
+rule that gives the same numbers is what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from ropewalk.accelerate.apply import turned
+from ropewalk.accelerate.rules import Form, Frame, Repeat, RotaryFunction, Rule
+from ropewalk.rope.spec import Layout
+
+REFUSALS = (RuntimeError, TypeError, ValueError, LookupError, AttributeError)
+"""How a function refuses tensors that it is not made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Of a trial call: how many channels beyond the table's, and whether there is a batch."""
+
+    passing: int = 0
+    batched: bool = True
+
+
+@lru_cache(maxsize=512)
+def rule_of(function: RotaryFunction) -> Rule | None:
+    """The rule that a function follows, None where it follows none of ours."""
+    form = Form.of(function)
+    if form is None:
+        return None
+    with torch.no_grad():
+        for folded in (False, True):
+            for rule in _candidates(form, folded):
+                if _agrees(function, form, rule, _Shape()):
+                    return _completed(function, form, rule)
+    return None
+
+
+def _candidates(form: Form, folded: bool) -> Iterator[Rule]:
+    frames: tuple[Frame, ...] = ("heads first", "heads second")
+    repeats: tuple[Repeat, ...] = ("none", "doubled", "repeated")
+    if form.unsqueeze is not None:
+        frames = ("by argument",)
+    if len(form.tables) == 1 or folded:
+        repeats = ("none",) if len(form.tables) == 1 else ("doubled", "repeated")
+    orders: tuple[tuple[Layout, bool], ...] = (
+        ("half", False), ("interleaved", False), ("interleaved", True),
+    )  # fmt: skip
+    for frame in frames:
+        for repeat in repeats:
+            for layout, halves_out in orders:
+                for backwards in (False, True):
+                    yield Rule(frame, layout, repeat, halves_out, backwards, folded=folded)
+
+
+def _completed(function: RotaryFunction, form: Form, rule: Rule) -> Rule:
+    """The rule with what further calls show: channels that pass, and dtypes."""
+    for from_end in (False, True):
+        partial = replace(rule, partial=True, from_end=from_end)
+        if not rule.halves_out and _agrees(function, form, partial, _Shape(passing=4)):
+            rule = partial
+            break
+    unbatched = replace(rule, unbatched=True)
+    if form.unsqueeze is None and _agrees(function, form, unbatched, _Shape(batched=False)):
+        rule = unbatched
+    wide = _sample(form, rule, _Shape())
+    narrow = {n: x.bfloat16() if n in form.turned else x for n, x in wide.items()}
+    out = function(**narrow)
+    dtype = (out[0] if isinstance(out, tuple) else out).dtype
+    return replace(rule, widens=dtype != torch.bfloat16)
+
+
+def _sample(form: Form, rule: Rule, shape: _Shape) -> dict[str, Tensor]:
+    """Random arguments of a call. Heads, length and batch all differ, so that no axis passes for
+    another. Tables are no cosines and sines: an equality of numbers is one of formulas.
+    """
+    generator = torch.Generator("cpu").manual_seed(0)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, device="cpu", dtype=torch.float32)
+
+    batch, length, pairs = 2, 5, 4
+    second = rule.frame == "heads second"
+    given: dict[str, Tensor] = {}
+    for name, heads in zip(form.turned, (3, 4), strict=False):
+        axes = [batch, length, heads] if second else [batch, heads, length]
+        axes = axes if shape.batched else [length, heads]
+        given[name] = draw(*axes, 2 * pairs + shape.passing)
+    rows = [batch, length] if shape.batched else [length]
+    if len(form.tables) == 1:
+        given[form.tables[0]] = torch.complex(draw(*rows, pairs), draw(*rows, pairs))
+        return given
+    for name in form.tables:
+        table = draw(*rows, pairs if rule.repeat == "none" or rule.folded else 2 * pairs)
+        if rule.folded and rule.repeat == "doubled":
+            table = torch.cat((table, table), dim=-1)
+        elif rule.folded:
+            table = table.repeat_interleave(2, dim=-1)
+        given[name] = table
+    return given
+
+
+def _agrees(function: RotaryFunction, form: Form, rule: Rule, shape: _Shape) -> bool:
+    """Whether function and rule give the same shapes and, to rounding, the same numbers."""
+    given = _sample(form, rule, shape)
+    try:
+        theirs = function(**given)
+    except REFUSALS:
+        return False
+    theirs = theirs if isinstance(theirs, tuple) else (theirs,)
+    ours = turned(form, rule, given, form.unsqueeze)
+    return (
+        ours is not None
+        and len(theirs) == len(ours)
+        and all(
+            isinstance(x, Tensor) and x.shape == y.shape and torch.allclose(x, y, atol=1e-5)
+            for x, y in zip(theirs, ours, strict=True)
+        )
+    )
