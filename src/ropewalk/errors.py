@@ -7,6 +7,7 @@ The tree::
     |   +-- UnknownModelError      a name that is no file, folder, cached hub id or known model
     |   +-- LengthError            a length, depth or trial count outside what is possible
     |   +-- PositionError          position ids, or a shape, that an encoding cannot take
+    |   +-- RowError             a row that a table does not have
     |   +-- ScheduleError          a rotary schedule that cannot be built from what was given
     +-- ModelFileError             a file that is there and cannot be used
     |   +-- ConfigError            a configuration with missing, null or impossible values
@@ -44,6 +45,10 @@ class LengthError(UsageError):
 
 class PositionError(UsageError):
     """Position ids or shapes that an encoding cannot take; says row, column and value."""
+
+
+class RowError(UsageError, IndexError):
+    """A row that a table does not have; says which, and how many there are."""
 
 
 class ScheduleError(UsageError):

@@ -1,0 +1,205 @@
+"""safetensors: 8 bytes of length, a JSON header, then the tensors (the format's README).
+
+The header is read here and held against the file's size: the library's own reader maps the whole
+file, and does not tell where in it a tensor lies. A folder of shards has an index that names the
+shard of each tensor, so that only one shard is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from ropewalk.dialects.hf import load_json
+from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.tables.formats.base import AGAIN, no_such, plain_matrix
+from ropewalk.tables.stored import FileMatrix, Reads
+
+MAX_HEADER = 100_000_000
+"""Bytes; the format's own limit."""
+
+BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "I16": 16, "U16": 16,
+    "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "C64": 64, "F64": 64, "I64": 64,
+    "U64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+}  # fmt: skip
+"""Bits an element of each dtype takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One tensor of a file: its dtype as the file names it, shape, and first byte in the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+
+def read_entries(path: Path, reads: Reads) -> dict[str, Entry]:
+    """The tensors that a safetensors file says it has, each inside the file.
+
+    Raises ModelFileError for a file that cannot be read, is truncated, states a header larger
+    than itself, or whose header is not what the format says.
+    """
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            length = int.from_bytes(file.read(8), "little")
+            if size < 10 or length > min(size - 8, MAX_HEADER):
+                _fail(
+                    path,
+                    f"a header of {length} bytes is stated, and the file has {size}"
+                    if size >= 10
+                    else f"the file has {size} bytes, too few for a header",
+                )
+            raw = file.read(length)
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
+    reads.opened(path, 8 + length)
+    try:
+        listed = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path}: the header is no JSON ({error}); {AGAIN}") from error
+    if not isinstance(listed, dict):
+        _fail(path, "the header is no JSON object")
+    listed.pop("__metadata__", None)
+    return {name: _entry(path, name, said, 8 + length, size) for name, said in listed.items()}
+
+
+def _entry(path: Path, name: str, said: object, start: int, size: int) -> Entry:
+    about = said if isinstance(said, dict) else {}
+    dtype, shape, span = (about.get(key) for key in ("dtype", "shape", "data_offsets"))
+    if (
+        not isinstance(dtype, str)
+        or not _naturals(shape)
+        or not _naturals(span)
+        or not isinstance(shape, list)
+        or not isinstance(span, list)
+        or len(span) != 2
+    ):
+        _fail(path, f"tensor {name!r} has no dtype, shape and data_offsets of the format")
+    if dtype in BITS and math.prod(shape) * BITS[dtype] != (span[1] - span[0]) * 8:
+        _fail(
+            path, f"tensor {name!r} of shape {tuple(shape)} and type {dtype} cannot take "
+            f"{span[1] - span[0]} bytes"
+        )  # fmt: skip
+    if span[0] > span[1] or start + span[1] > size:
+        _fail(
+            path,
+            f"tensor {name!r} is to end at byte {start + span[1]}, and the file has {size}",
+        )
+    return Entry(dtype, tuple(shape), start + span[0])
+
+
+def _naturals(value: object) -> bool:
+    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+
+
+def _fail(path: Path, what: str) -> NoReturn:
+    raise ModelFileError(f"{path}: {what}; {AGAIN}")
+
+
+@dataclass(slots=True)
+class SafetensorsCheckpoint:
+    """A file, or shards: `homes` maps every tensor name to the file that holds it."""
+
+    path: Path
+    homes: Mapping[str, Path]
+    reads: Reads
+    entries: dict[Path, dict[str, Entry]] = field(default_factory=dict)
+
+    def names(self) -> Sequence[str]:
+        """All tensor names, sorted."""
+        return sorted(self.homes)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor. Raises as `matrix`."""
+        return self._entry(name).shape
+
+    def matrix(self, name: str) -> FileMatrix:
+        """A tensor as a matrix.
+
+        Raises UsageError for an unknown name, a shape that is no matrix or a type that is no
+        plain float, ModelFileError for a shard that is missing, damaged, or lacks the tensor.
+        """
+        entry = self._entry(name)
+        home = self.homes[name]
+        made = plain_matrix(name, home, entry.offset, entry.shape, entry.dtype, self.reads)
+        if made is None:
+            raise UsageError(
+                f"{home}: tensor {name!r} is stored as {entry.dtype}; tables of F64, F32, F16 and "
+                "BF16 are read. Packed weights need the code that packed them: use the original "
+                "checkpoint, or a GGUF file"
+            )
+        return made
+
+    def _entry(self, name: str) -> Entry:
+        home = self.homes.get(name)
+        if home is None:
+            raise no_such(name, self.path, self.names())
+        if home not in self.entries:
+            if not home.is_file():
+                raise ModelFileError(
+                    f"{self.path} says that {name!r} is in {home.name}, which is not there; fetch "
+                    "this shard, the others are not needed"
+                )
+            self.entries[home] = read_entries(home, self.reads)
+        if name not in self.entries[home]:
+            raise ModelFileError(
+                f"{self.path} says that {name!r} is in {home.name}, and the shard has no such "
+                f"tensor; the two do not belong together: {AGAIN}"
+            )
+        return self.entries[home][name]
+
+
+def open_file(path: Path) -> SafetensorsCheckpoint:
+    """One safetensors file. Raises ModelFileError."""
+    reads = Reads()
+    entries = read_entries(path, reads)
+    return SafetensorsCheckpoint(path, dict.fromkeys(entries, path), reads, {path: entries})
+
+
+def open_index(index: Path) -> SafetensorsCheckpoint:
+    """The shards named by a `*.safetensors.index.json`. Raises ConfigError, ModelFileError."""
+    reads = Reads()
+    return SafetensorsCheckpoint(index, index_homes(index, reads), reads)
+
+
+def index_homes(index: Path, reads: Reads) -> dict[str, Path]:
+    """Which file beside an index holds each tensor.
+
+    Raises ConfigError for an index that is no JSON object, ModelFileError for one without a
+    weight_map, or with shards that are no plain file names.
+    """
+    homes = load_json(index).get("weight_map")
+    if not isinstance(homes, dict) or not homes:
+        raise ModelFileError(f"{index} has no weight_map of tensor names; {AGAIN}")
+    reads.opened(index, index.stat().st_size)
+    for name, shard in homes.items():
+        # An index must not send its reader to other folders.
+        if not isinstance(shard, str) or not shard or Path(shard).name != shard:
+            raise ModelFileError(
+                f"{index} places {name!r} in {shard!r}; a shard is a file beside its index"
+            )
+    return {name: index.parent / shard for name, shard in homes.items()}
+
+
+def open_files(folder: Path, paths: Sequence[Path]) -> SafetensorsCheckpoint:
+    """Several files without an index. Raises ModelFileError for a name that two of them have."""
+    reads = Reads()
+    homes: dict[str, Path] = {}
+    entries = {path: read_entries(path, reads) for path in paths}
+    for path, listed in entries.items():
+        for name in listed:
+            if name in homes:
+                raise ModelFileError(
+                    f"{folder} has no index, and both {homes[name].name} and {path.name} hold "
+                    f"{name!r}; give the one file that you mean"
+                )
+            homes[name] = path
+    return SafetensorsCheckpoint(folder, homes, reads, entries)

@@ -1,0 +1,180 @@
+"""torch's own files: a state_dict, read with weights_only, mapped where the file can be.
+
+Such a file is a pickle, and a pickle can run code. torch's weights_only reader takes tensors and
+plain containers and refuses the rest; nothing else is ever tried.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any
+
+from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.tables.formats.base import AGAIN, no_such, two_axes
+from ropewalk.tables.formats.safetensors import index_homes
+from ropewalk.tables.stored import Reads, Way, check_way
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+_DEPTH = 3
+"""How deep a state_dict may lie in dictionaries of a training framework."""
+
+
+@dataclass(frozen=True, slots=True)
+class TorchMatrix:
+    """A tensor of a torch file, its pages touched when rows are read. See Matrix."""
+
+    name: str
+    path: Path
+    tensor: Tensor
+    reads: Reads
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.tensor)
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        return self.tensor.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The stored dtype."""
+        return self.tensor.dtype
+
+    @property
+    def storage(self) -> str:
+        """The stored dtype's name, as in safetensors: "BF16"."""
+        name = str(self.tensor.dtype).removeprefix("torch.")
+        return name.replace("bfloat", "BF").replace("float", "F")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole matrix."""
+        return self.tensor.numel() * self.tensor.itemsize
+
+    def read(self, start: int, stop: int) -> Tensor:
+        """As Matrix; a copy."""
+        self.reads.add(self.name, (stop - start) * self.width * self.tensor.itemsize)
+        return self.tensor[start:stop].clone()
+
+    def whole(self, way: Way = "mmap") -> Tensor:
+        """As Matrix."""
+        check_way(way)
+        if way == "stream":
+            return self.read(0, self.rows)
+        self.reads.add(self.name, self.size)
+        return self.tensor
+
+
+@dataclass(slots=True)
+class TorchCheckpoint:
+    """A file or shards; `homes` maps every tensor name to its file. See Checkpoint."""
+
+    path: Path
+    homes: Mapping[str, Path]
+    reads: Reads
+    loaded: dict[Path, dict[str, Tensor]] = field(default_factory=dict)
+
+    def names(self) -> Sequence[str]:
+        """All tensor names, sorted."""
+        return sorted(self.homes)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor. Raises as `matrix`."""
+        return tuple(self._tensor(name).shape)
+
+    def matrix(self, name: str) -> TorchMatrix:
+        """A tensor as a matrix.
+
+        Raises UsageError for an unknown name, a shape that is no matrix or numbers that are no
+        floats, ModelFileError for a shard that is missing, refused, or lacks the tensor.
+        """
+        tensor = self._tensor(name)
+        rows, width = two_axes(name, tuple(tensor.shape))
+        if not tensor.is_floating_point():
+            raise UsageError(f"{self.homes[name]}: tensor {name!r} holds {tensor.dtype}, no floats")
+        return TorchMatrix(name, self.homes[name], tensor.view(rows, width), self.reads)
+
+    def _tensor(self, name: str) -> Tensor:
+        home = self.homes.get(name)
+        if home is None:
+            raise no_such(name, self.path, self.names())
+        if home not in self.loaded:
+            self.loaded[home] = read_state_dict(home, self.reads)
+        if name not in self.loaded[home]:
+            raise ModelFileError(
+                f"{self.path} says that {name!r} is in {home.name}, and the shard has no such "
+                f"tensor; the two do not belong together: {AGAIN}"
+            )
+        return self.loaded[home][name].detach()
+
+
+def open_torch(path: Path) -> TorchCheckpoint:
+    """One torch file. Raises ModelFileError."""
+    reads = Reads()
+    tensors = read_state_dict(path, reads)
+    return TorchCheckpoint(path, dict.fromkeys(tensors, path), reads, {path: tensors})
+
+
+def open_torch_index(index: Path) -> TorchCheckpoint:
+    """The shards named by a `pytorch_model.bin.index.json`. Raises ConfigError, ModelFileError."""
+    reads = Reads()
+    return TorchCheckpoint(index, index_homes(index, reads), reads)
+
+
+def read_state_dict(path: Path, reads: Reads) -> dict[str, Tensor]:
+    """The tensors of a torch file by name, those in inner dictionaries with a dot between.
+
+    Raises ModelFileError for a file that is missing, damaged, no state_dict, or a pickle that
+    holds anything but tensors and plain containers.
+    """
+    import torch
+
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            zipped = file.read(4) == b"PK\x03\x04"
+        with warnings.catch_warnings():
+            # Of torch's about old ways to save; what a user can act on is raised.
+            warnings.simplefilter("ignore")
+            held: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnpicklingError as error:
+        reason = str(error).strip().splitlines()
+        told = next((line for line in reason if "GLOBAL" in line or "Unsupported" in line), "")
+        raise ModelFileError(
+            f"{path} is refused: it is a pickle that holds more than tensors, or is damaged, and "
+            f"code in a pickle is never run{' (' + told.strip()[:160] + ')' if told else ''}; use "
+            "a checkpoint in safetensors, or save its state_dict alone"
+        ) from error
+    except (RuntimeError, EOFError, ValueError, KeyError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ModelFileError(f"{path} is no file of torch's ({said}); {AGAIN}") from error
+    # A file that cannot be mapped was read from end to end.
+    reads.opened(path, 0 if zipped else size)
+    tensors = dict(_flat(held, "", _DEPTH))
+    if not tensors:
+        raise ModelFileError(f"{path} holds no named tensors; save a module's state_dict")
+    return tensors
+
+
+def _flat(held: object, before: str, depth: int) -> Iterator[tuple[str, Tensor]]:
+    import torch
+
+    if not isinstance(held, dict):
+        return
+    for key, value in held.items():
+        if isinstance(value, torch.Tensor):
+            yield f"{before}{key}", value
+        elif depth > 1:
+            yield from _flat(value, f"{before}{key}.", depth - 1)

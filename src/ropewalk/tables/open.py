@@ -1,0 +1,316 @@
+"""Open the embedding tables of a checkpoint without loading the model.
+
+    table = open_table("smollm2")            # the input table, as stored
+    table[[5, 17]]                           # two rows, and no other byte of the table
+    table.label(5), table.line()             # the token of row 5; what this is and what was read
+    open_tables(PATH).tie.sentence           # is the head tied?
+
+Only the shard that holds a table is opened, and only rows that are asked for are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.models.resolve import resolve
+from ropewalk.tables.as_used import Transform, transforms_of
+from ropewalk.tables.facts import Facts, facts_of_config, facts_of_gguf
+from ropewalk.tables.formats.base import Checkpoint
+from ropewalk.tables.formats.find import is_tables_file, open_checkpoint
+from ropewalk.tables.formats.gguf import GgufCheckpoint
+from ropewalk.tables.formats.npy import NpyCheckpoint
+from ropewalk.tables.roles import ROLES, Candidate, Role, candidates, choose, named
+from ropewalk.tables.stored import Matrix, Way, check_rows, gather
+from ropewalk.tables.tie import Tie
+from ropewalk.tables.vocabulary import Vocabulary
+from ropewalk.tables.vocabulary_files import find_vocabulary, from_gguf
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+View = Literal["raw", "as_used"]
+"""Rows as the file stores them, or as the model uses them."""
+
+TILE_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class EmbeddingTable:
+    """One table: rows (rows, width) by token id, or by position.
+
+    `view` and `transforms` say what was done to the rows that are handed out: nothing in "raw".
+    `vocabulary` is None for positions, and where no tokenizer lies beside the table. Tables do
+    not change; `as_used` gives another object that reads the same file.
+    """
+
+    matrix: Matrix
+    role: Role
+    tables: ModelTables
+    view: View = "raw"
+    transforms: tuple[Transform, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The tensor's name in its file."""
+        return self.matrix.name
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and width."""
+        return self.matrix.rows, self.matrix.width
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.matrix.rows
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        return self.matrix.width
+
+    @property
+    def storage(self) -> str:
+        """How the file keeps a row: "BF16", "Q6_K"."""
+        return self.matrix.storage
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the rows that are handed out: as stored; float32 for quantised storage."""
+        return self.matrix.dtype
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole table in its file."""
+        return self.matrix.size
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the table that were read so far; more than `size` once rows are read again."""
+        return self.matrix.reads.of(self.name)
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """What the rows stand for; None for positions, and without a tokenizer."""
+        return None if self.role == "positions" else self.tables.vocabulary
+
+    @property
+    def tokens(self) -> int | None:
+        """How many tokens the vocabulary has, by its highest id; None without one."""
+        return None if self.vocabulary is None else len(self.vocabulary)
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return self.matrix.rows
+
+    def __getitem__(self, ids: int | Iterable[int]) -> Tensor:
+        """Row `ids` (width,), or the rows of several ids (n, width). Raises RowError."""
+        if isinstance(ids, int):
+            return self[[ids]][0]
+        return self._through(gather(self.matrix, check_rows(ids, self.rows, self._called)))
+
+    def tiles(self, rows: int = TILE_ROWS) -> Iterator[tuple[int, Tensor]]:
+        """The whole table from end to end: the number of a first row, and up to `rows` rows.
+
+        Raises UsageError for fewer than one row.
+        """
+        if rows < 1:
+            raise UsageError(f"a tile of {rows} rows was asked for; it has 1 or more")
+        for start in range(0, self.rows, rows):
+            yield start, self._through(self.matrix.read(start, min(start + rows, self.rows)))
+
+    def whole(self, way: Way = "mmap") -> Tensor:
+        """All rows (rows, width). Mapped plain floats are the file's own pages and take no memory
+        of their own; "stream" reads once from end to end, which network disks need.
+        """
+        return self._through(self.matrix.whole(way))
+
+    def as_used(self) -> EmbeddingTable:
+        """The rows as the model uses them: scaled, or normed, where it does so after the lookup.
+
+        Raises UsageError where the configuration does not tell, and for tables other than the
+        input's, which are used as they are.
+        """
+        if self.role != "input":
+            raise UsageError(
+                f"the {self.role} table is used as it is stored; only the input table is scaled "
+                "or normed after the lookup"
+            )
+        made = transforms_of(self.tables.facts, self.tables.checkpoint)
+        return replace(self, view="as_used", transforms=made)
+
+    def label(self, row: int) -> str:
+        """What a row stands for, in a form that no other row of the table has."""
+        check_rows([row], self.rows, self._called)
+        if self.role == "positions":
+            position = row - self.position_offset
+            return f"<row {row}: no position>" if position < 0 else f"position {position}"
+        return f"<id {row}>" if self.vocabulary is None else self.vocabulary.label(row)
+
+    @property
+    def position_offset(self) -> int:
+        """Rows before that of position 0, in a table of positions."""
+        facts = self.tables.facts
+        return 0 if facts is None or self.role != "positions" else facts.position_offset
+
+    def coverage(self) -> str:
+        """Rows against tokens, in words: rows without a token, tokens without a row."""
+        if self.vocabulary is None:
+            return f"{self.rows:,} rows, no vocabulary"
+        more = len(self.vocabulary) - self.rows
+        if more > 0:
+            return f"{self.rows:,} rows, {len(self.vocabulary):,} tokens, {more:,} without a row"
+        bare = self.rows - sum(t is not None for t in self.vocabulary.tokens)
+        return f"{self.rows:,} rows, {self.rows - bare:,} tokens, {bare:,} rows without a token"
+
+    def line(self) -> str:
+        """What this is and what it has read so far, in one line."""
+        done = (
+            ", ".join(t.name for t in self.transforms)
+            or "as stored, for nothing in the configuration changes rows"
+        )
+        view = self.view if self.view == "raw" else f"as used: {done}"
+        rows, width = self.shape
+        return (
+            f"{self.role} table {self.name}, {rows:,} x {width:,} {self.storage}, {view}; "
+            f"{self.matrix.reads.line(self.name, self.size)}"
+        )
+
+    @property
+    def _called(self) -> str:
+        return f"the {self.role} table {self.name!r}"
+
+    def _through(self, rows: Tensor) -> Tensor:
+        for transform in self.transforms:
+            rows = transform.apply(rows)
+        return rows
+
+
+@dataclass(frozen=True)
+class ModelTables:
+    """The tables of one checkpoint. `facts` is what its configuration says, None without one."""
+
+    title: str
+    checkpoint: Checkpoint
+    facts: Facts | None
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary | None:
+        """The vocabulary inside a GGUF, or in the folder of the table; None for none."""
+        path = self.checkpoint.path
+        if isinstance(self.checkpoint, GgufCheckpoint):
+            return from_gguf(path)
+        return find_vocabulary(path if path.is_dir() else path.parent)
+
+    @cached_property
+    def tie(self) -> Tie:
+        """Whether the head is the input table. Raises UsageError for several heads."""
+        head = choose(self.checkpoint, "output", self.facts)
+        flag = None if self.facts is None else self.facts.tied
+        return Tie(flag, head, isinstance(self.checkpoint, GgufCheckpoint))
+
+    def candidates(self, role: Role = "input") -> list[Candidate]:
+        """Every tensor that may be this table; reads headers."""
+        return candidates(self.checkpoint, role, self.facts)
+
+    def table(self, role: Role = "input", tensor: str | None = None) -> EmbeddingTable:
+        """The table with this role, or the tensor of this name in it.
+
+        A head that is not stored is the input table, unless the configuration says untied.
+        Raises UsageError that lists what may be meant where names do not decide, ModelFileError
+        for a shard or a head that is missing.
+        """
+        if role not in ROLES:
+            raise UsageError(f"the table's role is {role!r}; choose one of {', '.join(ROLES)}")
+        if tensor is None:
+            tensor = self._only(role)
+        return EmbeddingTable(self.checkpoint.matrix(tensor), role, self)
+
+    def heads_equal(self) -> bool:
+        """Whether a stored head holds the same numbers as the input table; reads both.
+
+        Stops at the first tile that differs. True where no head is stored and the two are one.
+        """
+        import torch
+
+        if self.tie.head is None:
+            return self.tie.tied
+        one, other = self.table("input"), self.table("output", self.tie.head)
+        if one.shape != other.shape:
+            return False
+        return all(
+            torch.equal(a, b) for (_, a), (_, b) in zip(one.tiles(), other.tiles(), strict=True)
+        )
+
+    def _only(self, role: Role) -> str:
+        if isinstance(self.checkpoint, NpyCheckpoint):
+            return self.checkpoint.names()[0]
+        found = self.tie.head if role == "output" else choose(self.checkpoint, role, self.facts)
+        if found is not None:
+            return found
+        if role == "output" and named(self.checkpoint.names(), "input"):
+            try:
+                return self._only("input") if self.tie.tied else ""
+            except ModelFileError as error:
+                raise ModelFileError(f"{self.checkpoint.path}: {error}") from error
+        listed = self.candidates(role)
+        fitting = (
+            f"; by their shape these fit: {', '.join(map(str, listed[:12]))}" if listed else ""
+        )
+        raise UsageError(
+            f"{self.checkpoint.path} has no tensor with a name that is known for the {role} table"
+            f"{fitting}. Choose one with tensor=NAME"
+        )
+
+
+def open_tables(name: str | Path) -> ModelTables:
+    """The tables of a file, a folder, a known model or a hub id in the local cache.
+
+    Reads headers and the configuration. Raises UnknownModelError, ConfigError and ModelFileError
+    for what is not there or cannot be used.
+    """
+    path = Path(name).expanduser()
+    title = path.stem
+    if not (path.is_dir() or (path.is_file() and is_tables_file(path))):
+        files = resolve(str(name))
+        path, title = files.path, files.title
+        if files.kind == "config":
+            path = path.parent if path.name == "config.json" else path
+    checkpoint = open_checkpoint(path)
+    return ModelTables(title, checkpoint, _facts(path, checkpoint))
+
+
+def open_table(
+    name: str | Path,
+    role: Role = "input",
+    *,
+    tensor: str | None = None,
+    view: View = "raw",
+) -> EmbeddingTable:
+    """One embedding table of a model, opened lazily: `input`, `output` or `positions`.
+
+    `name` is a file (safetensors, GGUF, npy, torch state_dict), an index, a folder, a known
+    model or a cached hub id. `tensor` names the tensor where several fit. `view` "as_used"
+    applies the model's scale or norm to every row that is handed out.
+
+    Raises UsageError for what cannot be done as asked, with the candidates listed,
+    UnknownModelError for a name without files, ModelFileError for files that are damaged,
+    missing, or pickles.
+    """
+    if view not in ("raw", "as_used"):
+        raise UsageError(f"the view is {view!r}; choose 'raw' or 'as_used'")
+    table = open_tables(name).table(role, tensor)
+    return table.as_used() if view == "as_used" else table
+
+
+def _facts(path: Path, checkpoint: Checkpoint) -> Facts | None:
+    if isinstance(checkpoint, GgufCheckpoint):
+        return facts_of_gguf(checkpoint.header)
+    config = (path if path.is_dir() else path.parent) / "config.json"
+    return facts_of_config(config) if config.is_file() else None

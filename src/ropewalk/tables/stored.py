@@ -1,0 +1,215 @@
+"""A matrix as a file keeps it: read by rows, and every byte that is read is counted.
+
+In all formats but torch's own, the rows of a table lie one behind the other in one file, each in
+the same number of bytes; a format only has to say where, and how a row's bytes become numbers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from ropewalk.errors import ModelFileError, RowError, UsageError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Way = Literal["mmap", "stream"]
+"""How a whole table is read: mapped, page by page when touched, or once from end to end."""
+
+WAYS: tuple[Way, ...] = ("mmap", "stream")
+
+Decode = Callable[["Tensor"], "Tensor"]
+"""Bytes (rows, row_bytes), uint8, to numbers (rows, width)."""
+
+
+@dataclass(slots=True)
+class Reads:
+    """What was read so far: bytes of each tensor, bytes of headers, and the files opened."""
+
+    tensors: dict[str, int] = field(default_factory=dict)
+    header: int = 0
+    files: list[Path] = field(default_factory=list)
+
+    def opened(self, path: Path, header: int) -> None:
+        """Note a file and what was read of it besides the table."""
+        self.header += header
+        if path not in self.files:
+            self.files.append(path)
+
+    def add(self, tensor: str, count: int) -> None:
+        """Note `count` bytes more of a tensor."""
+        self.tensors[tensor] = self.of(tensor) + count
+
+    def of(self, tensor: str) -> int:
+        """Bytes read of a tensor; more than its size once rows are read again."""
+        return self.tensors.get(tensor, 0)
+
+    def line(self, tensor: str, size: int) -> str:
+        """In words, for a tensor of `size` bytes."""
+        read = self.of(tensor)
+        weights = [p for p in self.files if p.suffix != ".json"]
+        return (
+            f"read {read:,} of the table's {size:,} bytes ({read / size:.2f}), "
+            f"{len(weights)} file{'s' * (len(weights) != 1)} of weights opened"
+        )
+
+
+class Matrix(Protocol):
+    """Numbers (rows, width) in a file. `storage` names how they are kept there: "BF16", "Q6_K"."""
+
+    @property
+    def name(self) -> str:
+        """The tensor's name in its file."""
+        ...
+
+    @property
+    def path(self) -> Path:
+        """The file that holds it."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        ...
+
+    @property
+    def storage(self) -> str:
+        """How the file keeps them."""
+        ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What is handed out: the stored dtype; float32 for quantised storage."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole matrix in its file."""
+        ...
+
+    @property
+    def reads(self) -> Reads:
+        """The counter, shared by all that one checkpoint hands out."""
+        ...
+
+    def read(self, start: int, stop: int) -> Tensor:
+        """The rows from `start` up to `stop`, (stop - start, width)."""
+        ...
+
+    def whole(self, way: Way = "mmap") -> Tensor:
+        """All rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileMatrix:
+    """A matrix whose rows lie at `offset` of `path`, `row_bytes` each. See Matrix."""
+
+    name: str
+    path: Path
+    offset: int
+    rows: int
+    width: int
+    row_bytes: int
+    storage: str
+    dtype: torch.dtype
+    decode: Decode
+    reads: Reads
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole matrix in its file."""
+        return self.rows * self.row_bytes
+
+    def read(self, start: int, stop: int) -> Tensor:
+        """As Matrix. Raises ModelFileError when the file no longer holds the rows."""
+        import torch
+
+        wanted = (stop - start) * self.row_bytes
+        if not wanted:
+            return torch.empty(0, self.width, dtype=self.dtype)
+        held = bytearray(wanted)
+        view, got = memoryview(held), 0
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                place = self.offset + start * self.row_bytes
+                # One call reads 2 GiB at most.
+                while got < wanted and (n := os.preadv(file.fileno(), [view[got:]], place + got)):
+                    got += n
+        except OSError as error:
+            raise ModelFileError(
+                f"{self.path} cannot be read: {error.strerror or error}"
+            ) from error
+        if got < wanted:
+            raise ModelFileError(
+                f"{self.path}: tensor {self.name!r} ends {wanted - got} bytes early; the file "
+                "was changed while it was open, or is damaged: fetch it again"
+            )
+        self.reads.add(self.name, wanted)
+        return self.decode(torch.frombuffer(held, dtype=torch.uint8).view(-1, self.row_bytes))
+
+    def whole(self, way: Way = "mmap") -> Tensor:
+        """As Matrix. Mapped, the tensor is the file's own pages; writing to it changes no file."""
+        import numpy as np
+        import torch
+
+        check_way(way)
+        if way == "stream" or not self.size:
+            return self.read(0, self.rows)
+        try:
+            pages = np.memmap(self.path, np.uint8, "c", self.offset, (self.rows, self.row_bytes))
+        except (OSError, ValueError) as error:
+            raise ModelFileError(f"{self.path} cannot be mapped: {error}") from error
+        self.reads.add(self.name, self.size)
+        return self.decode(torch.from_numpy(pages))
+
+
+def check_way(way: str) -> None:
+    """Refuse any other way to read. Raises UsageError."""
+    if way not in WAYS:
+        raise UsageError(f"the way to read is {way!r}; choose 'mmap' or 'stream'")
+
+
+def check_rows(ids: Iterable[int], rows: int, what: str) -> list[int]:
+    """The ids as a list, each with a row. Raises RowError that names the first that has none."""
+    listed = [int(i) for i in ids]
+    for place, row in enumerate(listed):
+        if not 0 <= row < rows:
+            raise RowError(
+                f"row {row} (number {place + 1} of those asked for) is not in {what}: it has "
+                f"{rows} rows, 0 to {rows - 1}"
+            )
+    return listed
+
+
+def gather(matrix: Matrix, ids: list[int]) -> Tensor:
+    """The rows `ids` (n, width) in their order; neighbours are read at once, repeats once."""
+    import torch
+
+    different = sorted(set(ids))
+    if not different:
+        return torch.empty(0, matrix.width, dtype=matrix.dtype)
+    found = torch.cat([matrix.read(start, stop) for start, stop in _runs(different)])
+    place = {row: at for at, row in enumerate(different)}
+    return found[torch.tensor([place[row] for row in ids])]
+
+
+def _runs(ids: list[int]) -> Iterator[tuple[int, int]]:
+    """Ascending ids as stretches without a gap, each as start and stop."""
+    start = before = ids[0]
+    for row in ids[1:]:
+        if row != before + 1:
+            yield start, before + 1
+            start = row
+        before = row
+    yield start, before + 1
