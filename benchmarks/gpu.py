@@ -245,7 +245,7 @@ def time_embedding(bench: Bench) -> None:
     medians = bench.medians(
         {
             "dense": dense,
-            "ours": lambda: embedding.gradient_rows(grad, ids, -1, scale, grad.dtype),
+            "ours": lambda: embedding.gradient_rows(grad, ids, vocabulary, -1, scale, grad.dtype),
         }
     )
     bench.add("embedding gradient by row: times as fast as the dense, forward included",

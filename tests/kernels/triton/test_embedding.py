@@ -63,7 +63,7 @@ def test_the_gradient_is_the_sum_over_a_rows_tokens(
 ) -> None:
     ids = torch.randint(0, 9, (2, 30))
     grad = torch.randn(2, 30, 21).to(dtype)
-    touched, rows = embedding.gradient_rows(grad, ids, 3, 2.5, dtype)
+    touched, rows = embedding.gradient_rows(grad, ids, 9, 3, 2.5, dtype)
     exact = torch.zeros(9, 21, dtype=torch.float64)
     exact.index_add_(0, ids.view(-1), 2.5 * grad.view(-1, 21).double())
     exact[3] = 0
@@ -79,7 +79,7 @@ def test_a_frequent_token_is_summed_in_pieces(embedding: ModuleType) -> None:
     count = 2 * embedding.PIECE + 3
     ids = torch.cat((torch.full((count,), 7), torch.tensor([2, 5, 2]), torch.full((count,), 1)))
     grad = torch.randint(-8, 9, (len(ids), 4)).float()
-    touched, rows = embedding.gradient_rows(grad, ids, -1, 0.5, torch.float32)
+    touched, rows = embedding.gradient_rows(grad, ids, 8, -1, 0.5, torch.float32)
     exact = torch.zeros(8, 4).index_add_(0, ids, 0.5 * grad)
     assert touched.tolist() == [1, 2, 5, 7]
     assert torch.equal(rows, exact[touched])
@@ -97,12 +97,30 @@ def test_a_step_on_touched_rows_is_that_of_torchs_optimiser(embedding: ModuleTyp
 
 def test_no_token_touches_no_row(embedding: ModuleType) -> None:
     none = torch.zeros(0, dtype=torch.int64)
-    touched, rows = embedding.gradient_rows(torch.zeros(0, 4), none, -1, 1.0, torch.float32)
+    touched, rows = embedding.gradient_rows(torch.zeros(0, 4), none, 6, -1, 1.0, torch.float32)
     assert (touched.shape, rows.shape) == ((0,), (0, 4))
     only_padding = embedding.gradient_rows(
-        torch.ones(2, 4), torch.tensor([5, 5]), 5, 1.0, torch.float32
+        torch.ones(2, 4), torch.tensor([5, 5]), 6, 5, 1.0, torch.float32
     )
     assert only_padding[1].shape == (0, 4)
+
+
+@pytest.mark.parametrize("wrong", [-1, 4])
+def test_a_gradient_for_no_row_of_the_table_fails_an_assert(
+    embedding: ModuleType, wrong: int
+) -> None:
+    with pytest.raises(RuntimeError, match="0 to 3"):
+        embedding.gradient_rows(
+            torch.ones(2, 4), torch.tensor([0, wrong]), 4, 7, 1.0, torch.float32
+        )
+
+
+def test_the_result_may_go_where_it_is_wanted(embedding: ModuleType) -> None:
+    ids, table, out = torch.tensor([1, 0]), torch.randn(3, 4), torch.empty(2, 4)
+    assert embedding.lookup(ids, table, out=out) is out
+    assert torch.equal(out, table[ids])
+    with pytest.raises(UsageError, match="contiguous"):
+        embedding.lookup(ids, table, out=torch.empty(4, 2).t())
 
 
 def test_what_does_not_fit_is_refused(embedding: ModuleType) -> None:
@@ -116,6 +134,6 @@ def test_what_does_not_fit_is_refused(embedding: ModuleType) -> None:
     with pytest.raises(PositionError, match=r"position_ids have shape \(3,\)"):
         embedding.lookup(ids, table, 1.0, table, torch.tensor([0, 1, 2]))
     with pytest.raises(UsageError, match="d_model"):
-        embedding.gradient_rows(torch.zeros(3, 4), ids, -1, 1.0, torch.float32)
+        embedding.gradient_rows(torch.zeros(3, 4), ids, 3, -1, 1.0, torch.float32)
     with pytest.raises(PositionError, match="no rows"):
         embedding.lookup(ids, table[:0])

@@ -167,3 +167,11 @@ def test_operands_of_other_channels_or_tables_take_two_launches(rotary: ModuleTy
     q_out, k_out = rotary.rotate(q, k, cos, sin, "half", k_cos, k_sin)
     check(q_out, q, cos, sin, "half")
     check(k_out, k, k_cos, k_sin, "half")
+
+
+def test_values_beside_fp64_ones_are_computed_as_they_are_alone(rotary: ModuleType) -> None:
+    cos, sin = tables(3, 4)
+    q, k = torch.randn(1, 2, 3, 8, dtype=torch.float64), torch.randn(1, 2, 3, 8)
+    q_out, k_out = rotary.rotate(q, k, cos, sin, "half")
+    assert torch.equal(k_out, rotary.rotate_one(k, cos, sin, "half"))
+    torch.testing.assert_close(q_out, loop(q, cos, sin, "half"), rtol=1e-14, atol=1e-14)

@@ -25,12 +25,18 @@ PIECE = 256
 """How many gradient rows one program sums; a token more frequent than that is shared out."""
 
 
+def serves(*tensors: Tensor | None) -> bool:
+    """Whether these kernels take such tables or gradients: fp32, bf16 or fp16 on a GPU."""
+    return all(x is None or (x.is_cuda and x.dtype in FLOATS) for x in tensors)
+
+
 def lookup(
     ids: Tensor,
     table: Tensor,
     scale: float = 1.0,
     added: Tensor | None = None,
     position_ids: Tensor | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """round(table[ids] * scale) + added[position_ids]: (*ids.shape, d_model), dtype of `table`.
 
@@ -38,14 +44,17 @@ def lookup(
     fp16, any strides. `scale` is used in fp32; for a model that rounds the factor itself, give
     the rounded one. `added`: (positions, d_model), any of these dtypes, with `position_ids`
     integers of the shape of `ids`, or (sequence,) or (1, sequence) for all rows; without
-    `position_ids` it is added as it is and broadcasts to the result. Ids that have no row fail
-    an assert on the device, and nothing beyond a table is read; nothing here waits for the device.
+    `position_ids` it is added as it is and broadcasts to the result. `out` takes the result where
+    it is given, contiguous and of its shape and dtype. Ids that have no row fail an assert on the
+    device, and nothing beyond a table is read; nothing here waits for the device.
 
     Raises PositionError for ids that are no integers or do not fit, UsageError for other tables.
     """
     _check_ids("token ids", ids)
     _check_table("table", table)
-    out = torch.empty((*ids.shape, table.shape[1]), dtype=table.dtype, device=table.device)
+    if out is None:
+        out = torch.empty((*ids.shape, table.shape[1]), dtype=table.dtype, device=table.device)
+    _check_out(ids, table, out)
     places, at = table, ids
     if added is not None:
         places, at = _placed(ids, out, added, position_ids)
@@ -72,15 +81,15 @@ def lookup(
 
 
 def gradient_rows(
-    grad: Tensor, ids: Tensor, padding_idx: int, scale: float, dtype: torch.dtype
+    grad: Tensor, ids: Tensor, rows: int, padding_idx: int, scale: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of the table behind `lookup`: which rows were touched, and their sums.
+    """The gradient of the table of `rows` behind `lookup`: which were touched, and their sums.
 
     `ids`: integers of any shape; `grad`: (*ids.shape, d_model), fp32, bf16 or fp16. Returns
     (touched,) int64, ascending, each once, and (touched, d_model) in `dtype`: products with
     `scale` summed in fp32 in the order of the tokens and rounded once, so the same every time.
     The row `padding_idx` takes no gradient; -1 for no such row. Waits for the device, to learn
-    how many rows there are.
+    how many rows there are; an id that is none of them fails an assert there.
 
     Raises PositionError for ids that are no integers, UsageError for gradients that do not fit.
     """
@@ -91,25 +100,28 @@ def gradient_rows(
             "(*ids.shape, d_model) in float32, bfloat16 or float16"
         )
     flat = ids.reshape(-1).long()
-    rows = grad.reshape(-1, grad.shape[-1])
+    flat_grad = grad.reshape(-1, grad.shape[-1])
     kept = (flat != padding_idx).nonzero().squeeze(1)
     ordered, by_id = flat[kept].sort(stable=True)
     order = kept[by_id]
+    if len(ordered):
+        there = (ordered[0] >= 0) & (ordered[-1] < rows)
+        torch._assert_async(there, f"token ids must be 0 to {rows - 1}, the rows of the table")
     touched, counts = torch.unique_consecutive(ordered, return_counts=True)
     ends = counts.cumsum(0)
     if not len(counts) or int(counts.max()) <= PIECE:
-        return touched, _sum_rows(rows, order, ends, scale, dtype)
+        return touched, _sum_rows(flat_grad, order, ends, scale, dtype)
     piece_ends, ends = _pieces(counts, ends)
-    rows = _sum_rows(rows, order, piece_ends, scale, torch.float32)
-    order = torch.arange(len(rows), device=rows.device)
-    return touched, _sum_rows(rows, order, ends, 1.0, dtype)
+    pieces = _sum_rows(flat_grad, order, piece_ends, scale, torch.float32)
+    order = torch.arange(len(pieces), device=pieces.device)
+    return touched, _sum_rows(pieces, order, ends, 1.0, dtype)
 
 
 def gradient(
     grad: Tensor, ids: Tensor, rows: int, padding_idx: int, scale: float, dtype: torch.dtype
 ) -> Tensor:
     """As `gradient_rows`, as a whole table (rows, d_model), zero where nothing was touched."""
-    touched, values = gradient_rows(grad, ids, padding_idx, scale, dtype)
+    touched, values = gradient_rows(grad, ids, rows, padding_idx, scale, dtype)
     whole = torch.zeros((rows, grad.shape[-1]), dtype=dtype, device=grad.device)
     return whole.index_copy_(0, touched, values)
 
@@ -118,7 +130,7 @@ def sgd_(
     table: Tensor, ids: Tensor, grad: Tensor, lr: float, scale: float, padding_idx: int
 ) -> None:
     """One step of plain SGD on the rows of `ids`, in place; `grad` (*ids.shape, d_model)."""
-    touched, values = gradient_rows(grad, ids, padding_idx, scale, table.dtype)
+    touched, values = gradient_rows(grad, ids, len(table), padding_idx, scale, table.dtype)
     table.index_copy_(0, touched, table[touched].add_(values, alpha=-lr))
 
 
@@ -175,6 +187,16 @@ def _check_table(what: str, table: Tensor) -> None:
         raise UsageError(
             f"{what} is {table.dtype} {tuple(table.shape)}; (rows, d_model) in float32, bfloat16 "
             "or float16 can be looked up"
+        )
+
+
+def _check_out(ids: Tensor, table: Tensor, out: Tensor) -> None:
+    """Refuse a result that cannot be written in one run. Raises UsageError."""
+    shape = (*ids.shape, table.shape[1])
+    if out.shape != shape or out.dtype != table.dtype or not out.is_contiguous():
+        raise UsageError(
+            f"out is {out.dtype} {tuple(out.shape)} with strides {out.stride()}; it has to be "
+            f"{table.dtype} {shape}, contiguous"
         )
 
 

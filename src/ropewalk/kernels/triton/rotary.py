@@ -142,10 +142,15 @@ class _Side(NamedTuple):
     def in_place(self) -> bool:
         return self.out.data_ptr() == self.x.data_ptr()
 
+    @property
+    def computed(self) -> torch.dtype:
+        """What products and sums are in."""
+        return torch.promote_types(self.x.dtype, self.cos.dtype)
+
     def alike(self, other: _Side) -> bool:
         """Whether one kernel can turn both."""
         mine, its = (
-            (side.x.shape[3], side.cos.shape[2], side.cos.dtype, side.x.device)
+            (side.x.shape[3], side.cos.shape[2], side.cos.dtype, side.computed, side.x.device)
             for side in (self, other)
         )
         return mine == its
@@ -174,7 +179,7 @@ def _launch(
     programs = q_programs + (0 if k is None else k.programs(blocks))
     if not programs or not pairs + tail:
         return
-    exact = torch.float64 in (q.x.dtype, other.x.dtype, q.cos.dtype)
+    exact = q.computed is torch.float64
     with on_device_of(q.x):
         turn_blocks[(programs,)](
             *q, *other, q_programs, q.x.shape[1], other.x.shape[1], q.x.shape[2],
