@@ -88,6 +88,7 @@ LISTS: st.SearchStrategy[Any] = st.one_of(
     WEIRD,
 )
 OPTIONAL = st.none() | NUMBER
+SECTIONS = st.sampled_from([(16, 24, 24), (24, 20, 20), (11, 11, 10), (1, 0, 0), (0, 0, 1)])
 SCALINGS: dict[type, tuple[st.SearchStrategy[Any], ...]] = {
     Unscaled: (),
     Linear: (NUMBER,),
@@ -113,7 +114,9 @@ def makings(draw: st.DrawFn) -> tuple[type, list[Any], dict[str, Any]]:
         "head_dim": head,
         "rotary_dim": draw(st.just(head) | DIM),
         "base": draw(NUMBER),
-        "sections": draw(st.just(()) | LISTS),
+        "sections": draw(st.just(()) | LISTS | SECTIONS),
+        "section_layout": draw(st.sampled_from(["chunked", "interleaved"]) | WEIRD),
+        "placement": draw(st.sampled_from(["first", "last"]) | WEIRD),
     }
     return kind, [draw(each) for each in SCALINGS[kind]], encoding
 

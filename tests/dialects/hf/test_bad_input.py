@@ -232,14 +232,14 @@ VALUES = st.recursive(
 ROPE_KEYS = """
     rope_type type factor original_max_position_embeddings rope_theta alpha beta_fast beta_slow
     truncate mscale mscale_all_dim attention_factor short_factor long_factor low_freq_factor
-    high_freq_factor mrope_section partial_rotary_factor full_attention sliding_attention
-    llama_4_scaling_beta
+    high_freq_factor mrope_section mrope_interleaved partial_rotary_factor
+    full_attention sliding_attention llama_4_scaling_beta
 """.split()
 ROPE = st.dictionaries(st.sampled_from(ROPE_KEYS), VALUES, max_size=6)
 TYPES = """
     llama gemma3 gemma3_text deepseek_v3 mpt t5 roberta jamba nemotron_h llama4 gptj chatglm
     qwen2 cohere2 exaone4 gpt_oss mistral4 olmo3 modernbert granitemoehybrid falcon
-    hunyuan_v1_dense x
+    hunyuan_v1_dense qwen2_vl_text qwen3_vl_text ernie4_5_vl_moe_text phi3 gemma4_text apertus x
 """.split()
 KEYS = """
     hidden_size num_attention_heads num_hidden_layers max_position_embeddings rope_theta
