@@ -339,3 +339,20 @@ def test_gemma_4_s_schedule_comes_back_with_its_fingerprint(
     assert schedule(ours).fingerprint() == schedule(theirs).fingerprint()
     of_hf = Rotary(512, 512, ours.base, scaling=Proportional(0.25))
     assert schedule(ours).fingerprint() == schedule(of_hf).fingerprint()
+
+
+@pytest.mark.parametrize("arch", ["arcee", "llada", "granite", "mistral3"])
+def test_a_tensor_is_written_where_the_loader_of_the_architecture_asks_for_it(
+    make_gguf: Maker, gguf_base: dict[str, Any], tmp_path: Path, arch: str
+) -> None:
+    source = make_gguf(arch, gguf_base, {"output_norm.weight": np.ones(4, np.float32)})
+    wanted = scaled(read_gguf(source), Llama3(8.0, 1.0, 4.0, 8192))
+    found = write_gguf(wanted, source, tmp_path / "copy.gguf")
+    (_, rotary) = next(found.rotary_groups())
+    assert isinstance(rotary.scaling, PairDivisors)
+    if arch in ("granite", "mistral3"):
+        lists = LongRope((1.0,) * 64, tuple(1.0 + i for i in range(64)), 8192, 4.0)
+        found = write_gguf(scaled(read_gguf(source), lists), source, tmp_path / "long.gguf")
+        assert "rope_factors_long.weight" in {
+            t.name for t in gguf.GGUFReader(tmp_path / "long.gguf").tensors
+        }

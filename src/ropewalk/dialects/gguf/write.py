@@ -47,11 +47,12 @@ SECTIONS = "rope.dimension_sections"
 FREQS = "rope_freqs.weight"
 LONG, SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
 
-FREQS_LOADED = frozenset(
-    "llama deci minicpm granite granitemoe exaone exaone4 apertus bailingmoe gemma4".split()
+_LLAMA_LIKE = frozenset("llama llama-embed mistral3 minicpm granite granitemoe".split())
+FREQS_LOADED = _LLAMA_LIKE | frozenset(
+    "deci exaone exaone4 apertus bailingmoe gemma4 arcee llada".split()
 )
 """Architectures whose loader asks for `rope_freqs`; elsewhere a tensor too many ends the load."""
-FACTORS_LOADED = frozenset("llama minicpm minicpm3 phi3 phimoe".split())
+FACTORS_LOADED = _LLAMA_LIKE | frozenset("minicpm3 phi3 phimoe".split())
 """The same for `rope_factors_long` and `rope_factors_short`."""
 
 
