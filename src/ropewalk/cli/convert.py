@@ -138,6 +138,7 @@ def _write_gguf(files: ModelFiles, spec: PositionSpec, out: Path | None, *, forc
 def _write_config(
     files: ModelFiles, spec: PositionSpec, version: int, out: Path | None, *, force: bool
 ) -> None:
+    from ropewalk.dialects.engines.beside import remarks_on
     from ropewalk.dialects.hf import load_json
     from ropewalk.dialects.hf.write import write_config
     from ropewalk.errors import UsageError
@@ -148,7 +149,10 @@ def _write_config(
             "folder, or use --to gguf"
         )
     source = files.config_path
-    written = write_config(spec, load_json(source), 4 if version == 4 else 5)
+    before = load_json(source)
+    written = write_config(spec, before, 4 if version == 4 else 5)
+    for remark in remarks_on(spec, before, written):
+        typer.echo(f"ropewalk: {remark}", err=True)
     text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
     if out is None:
         sys.stdout.write(text)

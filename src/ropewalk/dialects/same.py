@@ -19,6 +19,9 @@ from ropewalk.rope.spec import Encoding, LayerGroup, PositionSpec, Rotary
 SINGLE = 2.5e-7
 """Relative room for a number that a file holds in single precision."""
 
+_FP32 = 6e-8
+"""What a fingerprint rounds off, relative."""
+
 STILL = 1e-20
 """Radians a token; at a billion tokens such a pair has not turned."""
 
@@ -150,15 +153,16 @@ def _schedule_refusal(
     """Name the number that differs: amplitude, base or a pair."""
     (ours, built), (_, other) = wanted, found
     at = "" if length is None else f" at {length} tokens"
-    if built.attention_factor != other.attention_factor:
+    room = max(dialect.tolerance, _FP32)
+    if not math.isclose(built.attention_factor, other.attention_factor, rel_tol=room):
         return dialect.refusal(
             f"attention_factor of {group.name}",
             f"{built.attention_factor:.10g}",
             f"{other.attention_factor:.10g} would multiply cos and sin{at}",
         )
-    pair = next(
-        i for i, (a, b) in enumerate(zip(built.inv_freq, other.inv_freq, strict=True)) if a != b
-    )
+    both = enumerate(zip(built.inv_freq, other.inv_freq, strict=True))
+    apart = [i for i, (a, b) in both if not math.isclose(a, b, rel_tol=room, abs_tol=STILL)]
+    pair = apart[0] if apart else 0
     return dialect.refusal(
         f"{name_of(ours.scaling)} scaling of {group.name}, base",
         f"{ours.base:.10g}",
