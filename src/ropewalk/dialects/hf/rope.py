@@ -129,7 +129,7 @@ def _local_families(
     if flat and local.flat and old is None:
         old, flat = new, False
     if old is not None and facts.flat_yarn:
-        old = _without_base(old, facts.flat_yarn)
+        old = _without_base(old, facts.flat_yarn, notes)
     elif old is not None and local.flat and not nested:
         # One dictionary for all kinds of layer has one base.
         base = old.number("rope_theta") or config.number("rope_theta") or facts.base
@@ -168,13 +168,20 @@ def _local_families(
     return RopeKeys(full, {"full_attention": full, "sliding_attention": sliding}, True, spelling)
 
 
-def _without_base(rope: Section, flat_yarn: Mapping[str, object]) -> Section:
+def _without_base(rope: Section, flat_yarn: Mapping[str, object], notes: Notes) -> Section:
     """A flat dictionary of a family that takes the bases from keys beside it alone.
 
     Yarn is filled up with `flat_yarn`.
     """
     yarn = "yarn" in (rope.values.get("rope_type"), rope.values.get("type"))
     kept = {key: value for key, value in rope.values.items() if key != "rope_theta"}
+    filled = [f"{key} {value}" for key, value in flat_yarn.items() if key not in kept]
+    if yarn and filled:
+        notes.note(
+            "yarn-filled-up",
+            f"{rope.path} is yarn for this family's layers, which fills it up with "
+            f"{', '.join(filled)} where the file has none",
+        )
     return replace(rope, values={**flat_yarn, **kept} if yarn else kept)
 
 
