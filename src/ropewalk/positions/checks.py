@@ -8,15 +8,12 @@ place. Dtypes and shapes are known without reading anything and are checked in e
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from ropewalk.errors import PositionError
+from ropewalk.kernels.bounds import INTEGERS, PLACES, check_bounds, reads_values
 
-INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-"""What position ids may be: half precision already confuses position 257 with 256."""
-
-_PLACES = {1: ("column",), 2: ("row", "column"), 3: ("axis", "row", "column")}
+__all__ = ["INTEGERS", "check_axes", "check_fit", "check_positions", "reads_values"]
 
 
 def check_positions(
@@ -41,19 +38,12 @@ def check_positions(
             f"{what} has dtype {ids.dtype}; positions are integers, since floating point loses "
             "count (bfloat16 cannot hold 257): pass an int64 tensor"
         )
-    if ids.dim() not in _PLACES:
+    if ids.dim() not in PLACES:
         raise PositionError(
             f"{what} has shape {tuple(ids.shape)}; allowed are (sequence,), (batch, sequence) "
             "and (axes, batch, sequence)"
         )
-    if ids.is_meta:
-        return
-    wrong = ids < low if high is None else (ids < low) | (ids > high)
-    if not reads_values(ids):
-        allowed = f"at least {low}" if high is None else f"{low} to {high}"
-        torch._assert_async(~wrong.any(), f"{what} must be {allowed}; {why}")
-    elif bool(wrong.any()):
-        raise PositionError(_located(ids, wrong, what, low, high, why))
+    check_bounds(ids, what, low, high, why)
 
 
 def check_fit(ids: Tensor, batch: int, length: int, axes: int | None, what: str) -> None:
@@ -73,24 +63,13 @@ def check_fit(ids: Tensor, batch: int, length: int, axes: int | None, what: str)
 
 def check_axes(ids: Tensor, axes: int | None, what: str) -> None:
     """Refuse ids with another axis dimension than `axes`, None for none. Raises PositionError."""
+    if not 1 <= ids.dim() <= 3:
+        raise PositionError(
+            f"{what} has shape {tuple(ids.shape)}; positions are (sequence,), (batch, sequence) "
+            "or (axes, batch, sequence)"
+        )
     if ids.dim() == 3 and ids.shape[0] != axes:
         wanted = "one axis: (batch, sequence)" if axes is None else f"{axes} axes, given first"
         raise PositionError(
             f"{what} has shape {tuple(ids.shape)}; this encoding takes positions of {wanted}"
         )
-
-
-def reads_values(ids: Tensor) -> bool:
-    """Whether values may be read on the way: not while compiling or recording a CUDA graph."""
-    if torch.compiler.is_compiling():
-        return False
-    return not (ids.is_cuda and torch.cuda.is_current_stream_capturing())
-
-
-def _located(ids: Tensor, wrong: Tensor, what: str, low: int, high: int | None, why: str) -> str:
-    """The sentence for the first wrong value: what, where, what is allowed, why."""
-    index = tuple(int(i) for i in wrong.nonzero()[0])
-    names = _PLACES[ids.dim()]
-    place = ", ".join(f"{name} {i}" for name, i in zip(names, index, strict=True))
-    allowed = f"{low} or more" if high is None else f"{low} to {high}"
-    return f"{what} holds {int(ids[index])} at {place}; allowed is {allowed}: {why}"

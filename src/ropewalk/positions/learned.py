@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk.errors import PositionError
+from ropewalk.kernels.bounds import learned_end
 from ropewalk.positions.base import Description, PositionEncoding
 from ropewalk.positions.checks import check_fit, check_positions
 from ropewalk.positions.exact import wide
@@ -59,12 +60,7 @@ class Learned(PositionEncoding):
 
         Raises PositionError, with the place, for a position that has no row.
         """
-        check_positions(
-            position_ids,
-            high=self.rows - 1,
-            why=f"the learned table has {self.rows} positions and nothing beyond them; shorten "
-            "the input, or train a longer table",
-        )
+        check_positions(position_ids, high=self.rows - 1, why=learned_end(self.rows))
         rows = nn.functional.embedding(
             position_ids.long() + self.offset, self.weight, self.padding_idx
         )
