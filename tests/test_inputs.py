@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ropewalk.errors import PositionError
 from ropewalk.inputs import InputPath, RoundedScale, Scale
+from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
 from ropewalk.positions.rotary import Rotary
@@ -126,3 +127,58 @@ def test_half_precision_goes_through_whole() -> None:
     path = InputPath(table_of(10, 8), Sinusoidal(8), Scale.sqrt(8)).to(torch.bfloat16)
     out = path(torch.tensor([[1, 2]]), torch.arange(2))
     assert out.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("scale", [None, Scale.sqrt(48), RoundedScale.sqrt(48)])
+@pytest.mark.parametrize(
+    "encoding",
+    [Sinusoidal(48), Learned(30, 48), Learned(28, 48, offset=2, padding_idx=4), NoPosition()],
+    ids=repr,
+)
+def test_one_pass_gives_the_bits_and_gradients_of_the_steps(
+    encoding: PositionEncoding, scale: Scale | None, dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    path = InputPath(nn.Embedding(20, 48, padding_idx=3), encoding, scale).to(dtype)
+    ids = torch.randint(0, 20, (2, 9))
+    for position_ids in (torch.arange(9), torch.randint(0, 28, (2, 9))):
+        grads = []
+        for run in (path.__call__, lambda i, p: path.steps(i, p).placed):
+            path.zero_grad()
+            out = run(ids, position_ids)
+            out.float().sin().sum().backward()
+            grads.append([out, *(p.grad.clone() for p in path.parameters() if p.grad is not None)])
+        assert torch.equal(grads[0][0], grads[1][0])
+        assert len(grads[0]) == len(grads[1])
+        # The steps sum the gradients of repeated ids in bfloat16, the one pass in fp32.
+        tolerance = 1e-6 if dtype is torch.float32 else 2.0**-4
+        for one, step in zip(grads[0][1:], grads[1][1:], strict=True):
+            torch.testing.assert_close(one, step, rtol=tolerance, atol=tolerance)
+    encoding.float()
+
+
+def test_a_table_with_hooks_or_of_another_kind_goes_step_by_step() -> None:
+    class Doubled(nn.Embedding):
+        def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's own name
+            return super().forward(input) * 2.0
+
+    ids, positions = torch.tensor([[1, 2]]), torch.arange(2)
+    doubled = Doubled(10, 8)
+    assert torch.equal(InputPath(doubled, NoPosition())(ids, positions), doubled(ids))
+    hooked = table_of(10, 8)
+    seen: list[torch.Size] = []
+    hooked.register_forward_hook(lambda _module, _args, output: seen.append(output.shape))
+    InputPath(hooked, NoPosition())(ids, positions)
+    assert seen == [torch.Size((1, 2, 8))]
+    short = nn.Embedding(10, 8, max_norm=0.5)
+    assert InputPath(short, NoPosition())(ids, positions).norm(dim=-1).max() < 0.501
+
+
+def test_the_path_compiles_whole() -> None:
+    path = InputPath(table_of(10, 8), Learned(4, 8), RoundedScale.sqrt(8)).to(torch.bfloat16)
+    ids, positions = torch.tensor([[1, 2, 5]]), torch.arange(3)
+    compiled = torch.compile(path, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(ids, positions), path(ids, positions))
+    with pytest.raises(PositionError, match="holds 12 at row 0, column 0"):
+        compiled(ids + 11, positions)

@@ -15,8 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk.errors import PositionError
+from ropewalk.kernels.bounds import INTEGERS, check_token_ids, check_token_rows
+from ropewalk.kernels.embedding import lookup
 from ropewalk.positions.base import PositionEncoding
-from ropewalk.positions.checks import INTEGERS, check_positions
+from ropewalk.positions.exact import wide
+from ropewalk.positions.learned import Learned
+from ropewalk.positions.sinusoidal import Sinusoidal
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +47,14 @@ class Scale:
             raise PositionError(f"d_model is {d_model}; token vectors have 1 channel or more")
         return cls(math.sqrt(d_model))
 
+    def multiplier(self, dtype: torch.dtype) -> float:
+        """What activations of `dtype` are multiplied by."""
+        del dtype
+        return self.factor
+
     def apply(self, x: Tensor) -> Tensor:
         """`x` scaled; the same shape and dtype."""
-        return x * self.factor
+        return x * self.multiplier(x.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +64,10 @@ class RoundedScale(Scale):
     In bfloat16 sqrt(1152) = 33.94 becomes 34, and sqrt(640) = 25.298 becomes 25.25.
     """
 
-    def apply(self, x: Tensor) -> Tensor:
-        """`x` scaled by the rounded factor; the same shape and dtype."""
-        return x * torch.tensor(self.factor, dtype=x.dtype, device="cpu")
+    def multiplier(self, dtype: torch.dtype) -> float:
+        """The factor, rounded to `dtype`."""
+        rounded: float = _rounded(self.factor, dtype)
+        return rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,15 @@ class InputSteps:
     rows: Tensor
     scaled: Tensor
     placed: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """What is added: nothing, ready rows, or a table with the positions that name its rows."""
+
+    rows: Tensor | None = None
+    position_ids: Tensor | None = None
+    padding_idx: int | None = None
 
 
 class InputPath(nn.Module):
@@ -91,9 +110,25 @@ class InputPath(nn.Module):
         `position_ids`: integers of the same shape, or (sequence,) for all rows; encodings with
         several axes take (axes, batch, sequence). Raises PositionError for an id that the table
         has no row for, with its place, and for positions that the encoding cannot take.
-        Compiled, an id out of range fails an assert on the device.
+
+        One pass over the tokens where the table is a plain nn.Embedding and the encoding adds
+        rows or nothing; any other table or encoding, and tables with hooks, go step by step.
         """
-        return self.steps(ids, position_ids).placed
+        check_token_ids(ids)
+        placing = self._placing(ids, position_ids) if _is_plain(self.table) else None
+        if placing is None:
+            return self.steps(ids, position_ids).placed
+        weight = self.table.weight
+        return lookup(
+            ids,
+            weight,
+            scale=None if self.scale is None else self.scale.multiplier(weight.dtype),
+            padding_idx=self.table.padding_idx,
+            sparse=self.table.sparse,
+            added=placing.rows,
+            position_ids=placing.position_ids,
+            added_padding_idx=placing.padding_idx,
+        )
 
     def steps(self, ids: Tensor, position_ids: Tensor) -> InputSteps:
         """As `forward`, with what there was on the way."""
@@ -103,6 +138,27 @@ class InputPath(nn.Module):
             return InputSteps(rows, scaled, self.encoding.embed(scaled, position_ids))
         placed = self.encoding.embed(scaled.unsqueeze(0), position_ids).squeeze(0)
         return InputSteps(rows, scaled, placed)
+
+    def _placing(self, ids: Tensor, position_ids: Tensor) -> _Placing | None:
+        """What the encoding adds, as rows; None for what `steps` must add, or refuse."""
+        encoding, weight = self.encoding, self.table.weight
+        if self.scale is not None and type(self.scale).apply is not Scale.apply:
+            return None
+        if type(encoding).embed is PositionEncoding.embed:
+            return _Placing()
+        shapes = [ids.shape[-1:]]
+        if ids.dim() == 2:
+            shapes += [ids.shape, torch.Size((1, ids.shape[-1]))]
+        if position_ids.shape not in shapes or position_ids.dtype not in INTEGERS:
+            return None
+        if type(encoding) is Sinusoidal and encoding.d_model == weight.shape[1]:
+            return _Placing(encoding.table(position_ids, wide(weight.dtype)).to(weight.device))
+        if type(encoding) is Learned and encoding.d_model == weight.shape[1]:
+            padding = encoding.padding_idx
+            if padding is not None:
+                padding = padding - encoding.offset if padding >= encoding.offset else None
+            return _Placing(encoding.weight[encoding.offset :], position_ids, padding)
+        return None
 
     def lookup(self, ids: Tensor) -> Tensor:
         """The rows of `ids` (batch, sequence) or (sequence,). Raises PositionError."""
@@ -115,24 +171,34 @@ class InputPath(nn.Module):
         return f"scale={self.scale}"
 
 
+def _is_plain(table: nn.Embedding) -> bool:
+    """Whether calling `table` does no more than name rows of an ordinary tensor."""
+    hooked = (
+        table._forward_hooks
+        or table._forward_pre_hooks
+        or table._backward_hooks
+        or table._backward_pre_hooks
+    )
+    return (
+        type(table) is nn.Embedding
+        and type(table.weight) in (nn.Parameter, Tensor)
+        and table.max_norm is None
+        and not table.scale_grad_by_freq
+        and not hooked
+    )
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _rounded(factor: float, dtype: torch.dtype) -> float:
+    """`factor` as a number of `dtype`."""
+    return torch.tensor(factor, dtype=dtype, device="cpu").item()
+
+
 def check_ids(ids: Tensor, rows: int) -> None:
     """Refuse token ids that are no integers (batch, sequence) or (sequence,) below `rows`.
 
     Raises PositionError, run eagerly with row, column, id and the count of rows: a device would
     only fail an assert, and take every later call with it.
     """
-    if ids.dtype not in INTEGERS:
-        raise PositionError(
-            f"token ids have dtype {ids.dtype}; they name rows of the table: pass an int64 tensor"
-        )
-    if ids.dim() not in (1, 2):
-        raise PositionError(
-            f"token ids have shape {tuple(ids.shape)}; allowed are (batch, sequence) and "
-            "(sequence,)"
-        )
-    check_positions(
-        ids,
-        what="the tensor of token ids",
-        high=rows - 1,
-        why=f"the table has {rows} rows; use the tokenizer that belongs to it, or a longer table",
-    )
+    check_token_ids(ids)
+    check_token_rows(ids, rows)

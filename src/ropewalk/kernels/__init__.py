@@ -11,14 +11,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ropewalk.kernels.embedding import lookup, sgd_rows_
     from ropewalk.kernels.rotary import rotate, rotate_, rotate_one
 
-__all__ = ["rotate", "rotate_", "rotate_one"]
+__all__ = ["lookup", "rotate", "rotate_", "rotate_one", "sgd_rows_"]
 
 _HOMES = {
+    "lookup": "ropewalk.kernels.embedding",
     "rotate": "ropewalk.kernels.rotary",
     "rotate_": "ropewalk.kernels.rotary",
     "rotate_one": "ropewalk.kernels.rotary",
+    "sgd_rows_": "ropewalk.kernels.embedding",
 }
 """The module of each public name."""
 
