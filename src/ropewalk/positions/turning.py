@@ -1,7 +1,7 @@
 """The rotation itself: channel pairs turned by given cosines and sines.
 
-Elementwise products and sums only, in fp32 at least, so autocast has nothing to lower; the
-result is rounded once to the dtype that came in. Nothing is changed in place.
+The arithmetic is that of `ropewalk.kernels`: in fp32 at least, rounded once to the dtype that came
+in, by compiled code where there is some. Nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ropewalk.kernels.rotary import rotate_one
 from ropewalk.rope.spec import Layout, Placement
 
 
@@ -29,25 +30,15 @@ def turn(x: Tensor, tables: Tables, layout: Layout, placement: Placement = "firs
 
     A pair (a, b) becomes (a cos - b sin, b cos + a sin). "half" pairs channel i with i + pairs,
     "interleaved" 2i with 2i + 1. The other channels pass unchanged. Same shape and dtype as `x`.
+
+    Differentiable in `x`, any number of times. Raises PositionError for what does not fit.
     """
-    cos, sin = (table.unsqueeze(-3) for table in tables)
-    turned_dim = 2 * cos.shape[-1]
-    still = x.shape[-1] - turned_dim
-    begin = still if placement == "last" else 0
-    turning = x[..., begin : begin + turned_dim].to(torch.promote_types(x.dtype, cos.dtype))
-    if layout == "half":
-        first, second = turning.chunk(2, dim=-1)
-        turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-    else:
-        first, second = turning.unflatten(-1, (-1, 2)).unbind(-1)
-        both = (first * cos - second * sin, second * cos + first * sin)
-        turned = torch.stack(both, dim=-1).flatten(-2)
-    turned = turned.to(x.dtype)
-    if not still:
-        return turned
-    if placement == "last":
+    cos, sin = tables
+    still = x.shape[-1] - 2 * cos.shape[-1]
+    if placement == "last" and still > 0:
+        turned = rotate_one(x[..., still:], cos, sin, layout)
         return torch.cat((x[..., :still], turned), dim=-1)
-    return torch.cat((turned, x[..., turned_dim:]), dim=-1)
+    return rotate_one(x, cos, sin, layout)
 
 
 def turn_some(

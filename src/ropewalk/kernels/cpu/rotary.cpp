@@ -41,8 +41,8 @@ struct Cut {
     Cut(const RotaryRequest& request, const RotaryOperand& o, int64_t item, int64_t threads) {
         const bool row_by_row = o.x_stride[1] < o.x_stride[2];
         const int64_t table_item = request.dtype == FLOAT64 ? 8 : 4;
-        heads = row_by_row ? o.heads : least(HEADS_ABREAST, o.heads);
-        groups = (o.heads + heads - 1) / most(1, heads);
+        heads = most(1, row_by_row ? o.heads : least(HEADS_ABREAST, o.heads));
+        groups = (o.heads + heads - 1) / heads;
         size = row_by_row ? ROW_BYTES / most(1, o.heads * o.head_dim * item)
                           : TABLE_BYTES / most(1, 2 * request.pairs * table_item);
         if (threads > 1) {

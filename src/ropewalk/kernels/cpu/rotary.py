@@ -42,18 +42,19 @@ def kernel() -> Callable[[bytes], None] | None:
 
 
 def serves(x: Tensor, cos: Tensor) -> bool:
-    """Whether the library turns `x` by such tables: it computes in fp64 for fp64 values alone."""
-    return x.is_cpu and (cos.dtype is torch.float32 or x.dtype is torch.float64)
+    """Whether the library is there and turns `x` by such tables: by fp64 ones fp64 values alone."""
+    wide_enough = cos.dtype is torch.float32 or x.dtype is torch.float64
+    return x.is_cpu and wide_enough and kernel() is not None
 
 
 def turn(operands: Sequence[Operand], interleaved: bool, inverse: bool) -> None:
-    """Turn one tensor, or two of one dtype and batch, by the kernel that `kernel` returned.
+    """Turn one tensor, or two of one dtype, batch and number of pairs.
 
-    Shapes have been checked, `serves` asked. An `out` that is not `x` shares no memory with it.
+    Shapes have been checked and `serves` has said yes. An `out` that is not `x` is new memory
+    without gaps, as `torch.empty_like` gives it.
     """
     call = kernel()
-    if call is None:
-        raise AssertionError("turn was called where kernel() is None")
+    assert call is not None  # noqa: S101 - `serves` said so
     x, _, cos, _ = operands[0]
     # Tables that had to be copied live in here until the call is over.
     ready = [_side_by_side(operand) for operand in operands]
