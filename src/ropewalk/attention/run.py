@@ -194,7 +194,9 @@ def _check_shapes(q: Tensor, k: Tensor, v: Tensor, encoding: PositionEncoding) -
             f"got {shapes}; batch is the same in all, channels in q and k, heads and length in "
             "k and v"
         )
-    if q.shape[1] % max(k.shape[1], 1):
+    if min(*q.shape[:2], q.shape[3], k.shape[1], v.shape[3]) < 1:
+        raise UsageError(f"got {shapes}; batch, heads and channels are 1 or more")
+    if q.shape[1] % k.shape[1]:
         raise UsageError(f"got {shapes}; the number of key heads must divide that of the queries")
     if len({q.dtype, k.dtype, v.dtype}) > 1 and not torch.is_autocast_enabled(q.device.type):
         raise UsageError(f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}; give one dtype")
@@ -258,7 +260,7 @@ def _rows(ids: Tensor) -> Tensor:
     """Positions as (rows, length), int64; of several axes, the place in the row."""
     if ids.dim() == 3:
         return torch.arange(ids.shape[-1], device=ids.device)[None]
-    return ids.long().view(-1, ids.shape[-1])
+    return ids.long() if ids.dim() == 2 else ids.long()[None]
 
 
 def _documents(ids: Tensor | None, tokens: Tensor, what: str) -> Tensor | None:
@@ -268,7 +270,7 @@ def _documents(ids: Tensor | None, tokens: Tensor, what: str) -> Tensor | None:
     if ids.is_floating_point() or ids.dim() not in (1, 2):
         raise UsageError(f"{what} is {ids.dtype} {tuple(ids.shape)}; integers (batch, length)")
     check_fit(ids, tokens.shape[0], tokens.shape[2], None, what)
-    return ids.view(-1, ids.shape[-1])
+    return ids if ids.dim() == 2 else ids[None]
 
 
 def _mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:

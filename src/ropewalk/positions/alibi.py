@@ -206,7 +206,7 @@ def _key_features(ids: Tensor, slope_parts: int, dtype: torch.dtype, form: _Form
     digits = [digit.to(dtype) for digit in _digits(ids, form)]
     unit = torch.full_like(digits[0], 2.0**form.digit_bits)
     features = _stacked([unit] * form.offsets + digits * slope_parts, form)
-    return features.view(-1, 1, *features.shape[-2:])
+    return features.unsqueeze(-3) if ids.dim() == 2 else features[None, None]
 
 
 def _query_features(ids: Tensor, parts: Tensor, form: _Form) -> Tensor:
@@ -214,7 +214,9 @@ def _query_features(ids: Tensor, parts: Tensor, form: _Form) -> Tensor:
 
     `parts`: (slope_parts, heads) in the features' dtype.
     """
-    rows = ids.view(-1, 1, ids.shape[-1]).to(torch.float64 if form.limit > 2**24 else torch.float32)
+    rows = (ids[:, None] if ids.dim() == 2 else ids[None, None]).to(
+        torch.float64 if form.limit > 2**24 else torch.float32
+    )
     slopes = parts.to(rows.dtype).sum(0).view(-1, 1)
     rest = -slopes * rows / 2.0**form.digit_bits
     columns = []
