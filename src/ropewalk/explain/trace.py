@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.errors import ModelFileError, PositionError, UsageError
 from ropewalk.explain.rotation import Rotation, follow_rotation
 from ropewalk.explain.steps import Step, rounding, step
 from ropewalk.explain.watch import Parts, Seen, find_parts, watch
@@ -68,7 +68,7 @@ def trace(
     path = _path(model, parts, spec, name)
     with torch.inference_mode():
         # Ours first: an id or a position without a row is refused here, with its place.
-        own = path.steps(ids, torch.arange(len(ids)))
+        own = _own_steps(path, ids, name)
         seen = watch(model, parts, ids[None])
         steps = tuple(_steps(path, parts, spec, own, seen, pieces))
     return Trace(
@@ -100,6 +100,16 @@ def trace_gguf(model: Any, tokenizer: Any, text: str, *, name: str, spec: Positi
         for group in spec.groups
     )
     return trace(model, tokenizer, text, name=name, spec=replace(spec, groups=groups))
+
+
+def _own_steps(path: InputPath, ids: Tensor, name: str) -> InputSteps:
+    """What our path makes of the ids. Raises PositionError for those the model cannot take."""
+    try:
+        return path.steps(ids, torch.arange(len(ids)))
+    except PositionError as error:
+        raise PositionError(
+            f"the text has {len(ids)} tokens, and {name} cannot take them all: {error}"
+        ) from None
 
 
 def _path(model: Any, parts: Parts, spec: PositionSpec, name: str) -> InputPath:
