@@ -44,7 +44,7 @@ def _file(path: Path) -> Checkpoint:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
     if name.endswith(_INDEX):
         return open_torch_index(path) if ".bin" in name else open_index(path)
-    if start.startswith(b"GGUF"):
+    if start.startswith(b"GGUF") or name.endswith(".gguf"):
         return open_gguf(path)
     if start.startswith(b"\x93NUMPY") or name.endswith(".npy"):
         return open_npy(path)

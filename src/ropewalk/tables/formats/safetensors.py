@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from ropewalk.dialects.hf import load_json
 from ropewalk.errors import ModelFileError, UsageError
-from ropewalk.tables.formats.base import AGAIN, no_such, plain_matrix
+from ropewalk.tables.formats.base import AGAIN, check_shard, lacking, no_such, plain_matrix
 from ropewalk.tables.stored import FileMatrix, Reads
 
 MAX_HEADER = 100_000_000
@@ -143,17 +143,10 @@ class SafetensorsCheckpoint:
         if home is None:
             raise no_such(name, self.path, self.names())
         if home not in self.entries:
-            if not home.is_file():
-                raise ModelFileError(
-                    f"{self.path} says that {name!r} is in {home.name}, which is not there; fetch "
-                    "this shard, the others are not needed"
-                )
+            check_shard(self.path, name, home)
             self.entries[home] = read_entries(home, self.reads)
         if name not in self.entries[home]:
-            raise ModelFileError(
-                f"{self.path} says that {name!r} is in {home.name}, and the shard has no such "
-                f"tensor; the two do not belong together: {AGAIN}"
-            )
+            raise lacking(self.path, name, home)
         return self.entries[home][name]
 
 

@@ -6,6 +6,7 @@ plain containers and refuses the rest; nothing else is ever tried.
 
 from __future__ import annotations
 
+import struct
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import ModelFileError, UsageError
-from ropewalk.tables.formats.base import AGAIN, no_such, two_axes
+from ropewalk.tables.formats.base import AGAIN, check_shard, lacking, no_such, two_axes
 from ropewalk.tables.formats.safetensors import index_homes
 from ropewalk.tables.stored import Reads, Way, check_way
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 _DEPTH = 3
 """How deep a state_dict may lie in dictionaries of a training framework."""
+
+_DAMAGE = (
+    RuntimeError, EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
+    AssertionError, MemoryError, struct.error,
+)  # fmt: skip
+"""What torch's reader ends in on damaged files; OSError and UnpicklingError are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +116,10 @@ class TorchCheckpoint:
         if home is None:
             raise no_such(name, self.path, self.names())
         if home not in self.loaded:
+            check_shard(self.path, name, home)
             self.loaded[home] = read_state_dict(home, self.reads)
         if name not in self.loaded[home]:
-            raise ModelFileError(
-                f"{self.path} says that {name!r} is in {home.name}, and the shard has no such "
-                f"tensor; the two do not belong together: {AGAIN}"
-            )
+            raise lacking(self.path, name, home)
         return self.loaded[home][name].detach()
 
 
@@ -157,8 +162,8 @@ def read_state_dict(path: Path, reads: Reads) -> dict[str, Tensor]:
             f"code in a pickle is never run{' (' + told.strip()[:160] + ')' if told else ''}; use "
             "a checkpoint in safetensors, or save its state_dict alone"
         ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError) as error:
-        said = " ".join(str(error).split())[:200]
+    except _DAMAGE as error:
+        said = (" ".join(str(error).split()) or type(error).__name__)[:200]
         raise ModelFileError(f"{path} is no file of torch's ({said}); {AGAIN}") from error
     # A file that cannot be mapped was read from end to end.
     reads.opened(path, 0 if zipped else size)
