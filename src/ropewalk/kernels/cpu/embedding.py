@@ -147,7 +147,7 @@ def gradient(
 ) -> Tensor:
     """The gradient of a whole table, (rows, d) in `dtype`."""
     groups = _Groups.of(ids, rows, padding_idx)
-    out = torch.zeros((rows, grad.shape[-1]), dtype=dtype, device="cpu")
+    out = empty((rows, grad.shape[-1]), dtype).zero_()
     groups.sum(grad, out, _SCATTERED, scale)
     return out
 
