@@ -34,12 +34,14 @@ def encoding_words(encoding: Encoding) -> str:
     """What kind of position a layer is told, with the numbers that shape it."""
     match encoding:
         case Rotary():
+            last = "the last " if encoding.placement == "last" else ""
             words = (
-                f"rotary, {encoding.rotary_dim} of {encoding.head_dim} channels, "
+                f"rotary, {last}{encoding.rotary_dim} of {encoding.head_dim} channels, "
                 f"{encoding.layout} layout"
             )
             if encoding.sections:
                 words += f", sections {', '.join(map(str, encoding.sections))}"
+                words += " in turns" if encoding.section_layout == "interleaved" else ""
             return words
         case IncompleteRotary(missing=missing):
             return f"rotary, incomplete: the file leaves out {', '.join(missing)}"
