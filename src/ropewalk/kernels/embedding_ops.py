@@ -3,18 +3,23 @@
 `ropewalk::embedding_lookup` is differentiable in the table and in what is added;
 `embedding_gradient` is its backward pass and differentiable in turn; `embedding_gradient_rows`
 gives the same gradient as rows. `embedding_lookup_out` and `embedding_sgd_` write in place and
-take no part in autograd. Everything runs in `cpu.embedding` where that serves the tensors, and
-otherwise in `embedding_reference`.
+take no part in autograd. Everything runs in `cpu.embedding` or, on a GPU with Triton, in
+`triton.embedding` where these serve the tensors, and otherwise in `embedding_reference`.
 """
 
 from __future__ import annotations
 
+import os
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ropewalk.kernels import embedding_reference as reference
+from ropewalk.kernels.bounds import check_position_rows, check_token_rows
 from ropewalk.kernels.cpu import embedding as cpu
 
 _LIBRARY = torch.library.Library("ropewalk", "FRAGMENT")
@@ -49,6 +54,12 @@ def _lookup(
         out = cpu.empty((*ids.shape, table.shape[1]), table.dtype)
         cpu.lookup(ids, table, scale, added, position_ids, out)
         return out
+    if gpu := _gpu(table, added):
+        check_token_rows(ids, table.shape[0])
+        if added is not None and position_ids is not None:
+            check_position_rows(position_ids, added.shape[0])
+        rows: Tensor = gpu.lookup(ids, table, scale, added, position_ids)
+        return rows
     return reference.lookup(ids, table, scale, added, position_ids)
 
 
@@ -74,6 +85,10 @@ def _gradient(
     """See `embedding_reference.gradient`."""
     if cpu.sums(grad, ids, dtype):
         return cpu.gradient(grad, ids, rows, padding_idx, scale, dtype)
+    if gpu := _gpu(grad):
+        check_token_rows(ids, rows)
+        whole: Tensor = gpu.gradient(grad, ids, rows, padding_idx, scale, dtype)
+        return whole
     return reference.gradient(grad, ids, rows, padding_idx, scale, dtype)
 
 
@@ -83,6 +98,12 @@ def _gradient_rows(
     """See `embedding_reference.gradient_rows`."""
     if cpu.sums(grad, ids, dtype):
         return cpu.gradient_rows(grad, ids, rows, padding_idx, scale, dtype)
+    if gpu := _gpu(grad):
+        check_token_rows(ids, rows)
+        touched: tuple[Tensor, Tensor] = gpu.gradient_rows(
+            grad, ids, rows, padding_idx, scale, dtype
+        )
+        return touched
     return reference.gradient_rows(grad, ids, rows, padding_idx, scale, dtype)
 
 
@@ -96,6 +117,26 @@ def _sgd_(
         _changed(table)
     else:
         reference.sgd_(table, ids, grad, lr, scale, padding_idx)
+
+
+def _gpu(*tensors: Tensor | None) -> ModuleType | None:
+    """The Triton kernels where they serve tables or gradients like these, None elsewhere.
+
+    Not where Triton is not installed or the torch path was chosen.
+    """
+    if not all(x is None or x.is_cuda for x in tensors):
+        return None
+    kernels = _triton()
+    return kernels if kernels is not None and kernels.serves(*tensors) else None
+
+
+@cache
+def _triton() -> ModuleType | None:
+    if os.environ.get("ROPEWALK_KERNELS") == "torch" or find_spec("triton") is None:
+        return None
+    from ropewalk.kernels.triton import embedding
+
+    return embedding
 
 
 def _changed(tensor: Tensor) -> None:
