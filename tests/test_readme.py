@@ -2,6 +2,9 @@
 
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,3 +35,15 @@ def test_the_readme_names_the_two_commands_first() -> None:
 def test_every_file_the_readme_links_to_is_there() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_code_of_the_readme_runs_and_does_what_its_comments_say() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102  # our own words
+    table, x = names["table"].weight, names["x"]
+    assert x.shape == (3, 512)
+    # 512 ** 0.5 is the 22.6 of the comment; at position 0 sines are 0 and cosines 1.
+    scaled = table[464] * 512**0.5
+    assert x[0, ::2].tolist() == pytest.approx(scaled[::2].tolist(), abs=1e-5)
+    assert x[0, 1::2].tolist() == pytest.approx((scaled[1::2] + 1).tolist(), abs=1e-5)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ropewalk.audit import audit as audit_spec
     from ropewalk.audit.live import audit_module
     from ropewalk.errors import RopewalkError
+    from ropewalk.inputs import InputPath
     from ropewalk.models.resolve import read_spec, resolve
     from ropewalk.prove.session import Proof, ProofSettings
     from ropewalk.prove.session import prove as prove_model
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Acceleration",
     "Audit",
+    "InputPath",
     "PositionSpec",
     "Proof",
     "ProofSettings",
@@ -57,6 +59,7 @@ __all__ = [
 _HOMES = {
     "Acceleration": "ropewalk.accelerate.handle:Acceleration",
     "Audit": "ropewalk.audit:Audit",
+    "InputPath": "ropewalk.inputs:InputPath",
     "PositionSpec": "ropewalk.rope.spec:PositionSpec",
     "Proof": "ropewalk.prove.session:Proof",
     "ProofSettings": "ropewalk.prove.session:ProofSettings",

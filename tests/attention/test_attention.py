@@ -196,9 +196,9 @@ def test_tensors_that_do_not_go_together_are_refused(qkv: Draw) -> None:
 @pytest.mark.parametrize("length", [0, 40])
 def test_no_queries_and_no_keys_are_nothing_and_not_a_fault(length: int) -> None:
     q, k = torch.randn(1, 4, length, 8), torch.randn(1, 4, 0, 8)
-    options = {"position_ids": torch.arange(length), "k_position_ids": torch.arange(0)}
+    options: dict[str, Any] = {"position_ids": torch.arange(length)}
     for encoding in (Alibi(4), KerpleLog(4), NoPosition()):
-        out = attention(q, k, k, encoding, **options)
+        out = attention(q, k, k, encoding, k_position_ids=torch.arange(0), **options)
         assert out.shape == q.shape
         assert not out.any()
 
@@ -207,5 +207,6 @@ def test_heads_without_channels_are_refused() -> None:
     q = torch.randn(1, 4, 6, 0)
     with pytest.raises(UsageError, match="batch, heads and channels are 1 or more"):
         attention(q, q, q, NoPosition(), position_ids=IDS)
+    one = torch.randn(1, 4, 1, 8)
     with pytest.raises(PositionError, match=r"has shape \(\)"):
-        attention(*[torch.randn(1, 4, 1, 8)] * 3, NoPosition(), position_ids=torch.tensor(3))
+        attention(one, one, one, NoPosition(), position_ids=torch.tensor(3))
