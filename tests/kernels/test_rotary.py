@@ -306,7 +306,9 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         r"layout is 'neox'; channels are paired 'half' or 'interleaved'",
     ),
     "tables that learn": (
-        lambda: rotate_one(drawn(1, 1, 3, 8), *(t.requires_grad_() for t in tables(3, 4)), "half"),
+        lambda: rotate_one(
+            drawn(1, 1, 3, 8), tables(3, 4)[0].requires_grad_(), tables(3, 4)[1], "half"
+        ),
         r"cos or sin requires a gradient; tables are constants here",
     ),
     "elements in one place": (

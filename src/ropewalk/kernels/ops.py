@@ -1,6 +1,6 @@
 """The rotation as operators of torch: `ropewalk::rotate`, `rotate_one` and `rotate_`.
 
-They are what `torch.compile`, `torch.export`, autograd and `vmap` see. The gradient of a rotation
+They are what `torch.compile`, `torch.export` and autograd see. The gradient of a rotation
 is the rotation by the opposite angle, so the backward pass is the same operator, and may itself
 be differentiated. Tables are constants. Each call runs on the best path for its device.
 """
@@ -150,51 +150,6 @@ def _backward_one(ctx: Any, grad: Tensor) -> Grads:
     return torch.ops.ropewalk.rotate_one.default(grad, *by), None, None, None, None
 
 
-def _folded(x: Tensor, dim: int | None, size: int) -> Tensor:
-    """The mapped dimension of q or k made part of the batch."""
-    x = x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
-    return x.flatten(0, 1)
-
-
-def _folded_table(table: Tensor, dim: int | None, size: int, batch: int) -> Tensor:
-    """Likewise of a table, which may serve every row of the batch, or every mapped one."""
-    if dim is None:
-        if table.dim() == 2 or table.shape[0] == 1:
-            return table
-        return table.expand(size, *table.shape).flatten(0, 1)
-    table = table.movedim(dim, 0)
-    if table.dim() == 3:
-        table = table.unsqueeze(1)
-    return table.expand(size, batch, *table.shape[2:]).flatten(0, 1)
-
-
-def _mapped(info: Any, dims: tuple[int | None, ...], *values: Any) -> tuple[Any, Any]:
-    """`vmap` over `rotate`: one call with a larger batch."""
-    q, k, *tables, layout, inverse = values
-    size = info.batch_size
-    folded = [_folded(x, dim, size) for x, dim in zip((q, k), dims, strict=False)]
-    batch = folded[0].shape[0] // size
-    by = [
-        None if table is None else _folded_table(table, dim, size, batch)
-        for table, dim in zip(tables, dims[2:6], strict=True)
-    ]
-    turned = torch.ops.ropewalk.rotate.default(*folded, *by, layout, inverse)
-    return tuple(x.unflatten(0, (size, batch)) for x in turned), (0, 0)
-
-
-def _mapped_one(info: Any, dims: tuple[int | None, ...], *values: Any) -> tuple[Any, Any]:
-    """`vmap` over `rotate_one`, likewise."""
-    x, *tables, layout, inverse = values
-    folded = _folded(x, dims[0], info.batch_size)
-    batch = folded.shape[0] // info.batch_size
-    by = [
-        _folded_table(table, dim, info.batch_size, batch)
-        for table, dim in zip(tables, dims[1:3], strict=True)
-    ]
-    turned = torch.ops.ropewalk.rotate_one.default(folded, *by, layout, inverse)
-    return turned.unflatten(0, (info.batch_size, batch)), 0
-
-
 for _name, _kernel, _shape in (
     ("rotate", rotate, _fake),
     ("rotate_one", rotate_one, _fake_one),
@@ -206,5 +161,3 @@ torch.library.register_autograd("ropewalk::rotate", _backward, setup_context=_ke
 torch.library.register_autograd(
     "ropewalk::rotate_one", _backward_one, setup_context=_keep_one, lib=LIBRARY
 )
-torch.library.register_vmap("ropewalk::rotate", _mapped, lib=LIBRARY)
-torch.library.register_vmap("ropewalk::rotate_one", _mapped_one, lib=LIBRARY)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.errors import PositionError
-from ropewalk.kernels import ops
+from ropewalk.kernels import ops, transforms
 from ropewalk.kernels.checks import check_layout, check_operand
 from ropewalk.rope.spec import Layout
 
@@ -41,6 +41,9 @@ def rotate(
     _check(q, k, cos, sin, layout, k_cos, k_sin)
     if _direct(q) and _direct(k):
         return ops.rotate(q, k, cos, sin, k_cos, k_sin, layout, False)
+    if _transformed():
+        k_by = (cos, sin) if k_cos is None or k_sin is None else (k_cos, k_sin)
+        return transforms.turn(q, cos, sin, layout), transforms.turn(k, *k_by, layout)
     turned: tuple[Tensor, Tensor] = torch.ops.ropewalk.rotate.default(
         q, k, cos, sin, k_cos, k_sin, layout, False
     )
@@ -53,6 +56,8 @@ def rotate_one(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
     check_operand(x, cos, sin, "x")
     if _direct(x):
         return ops.rotate_one(x, cos, sin, layout, False)
+    if _transformed():
+        return transforms.turn(x, cos, sin, layout)
     turned: Tensor = torch.ops.ropewalk.rotate_one.default(x, cos, sin, layout, False)
     return turned
 
@@ -123,5 +128,10 @@ def _direct(x: Tensor) -> bool:
         and not x.is_neg()
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._get_tracing_state() is None
-        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+        and not transforms.active()
     )
+
+
+def _transformed() -> bool:
+    """Whether `torch.func` or forward mode follows this call; compiled code is followed apart."""
+    return not torch.compiler.is_compiling() and transforms.active()
