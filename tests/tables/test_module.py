@@ -143,3 +143,15 @@ def test_a_checkpoint_of_torchs_layer_loads() -> None:
     table.load_state_dict({"weight": torch.tensor(ROWS)})
     assert torch.equal(table.weight, torch.tensor(ROWS))
     assert "scale=None, bias=False" in repr(table)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("scale", [None, Scale.sqrt(3), RoundedScale.sqrt(3)])
+def test_the_lookup_has_the_bits_of_torchs_own_layer_and_the_product(
+    dtype: torch.dtype, scale: Scale | None
+) -> None:
+    table = filled(scale).to(dtype)
+    ids = torch.tensor([[2, 0, 2], [3, 3, 1]])
+    rows = nn.functional.embedding(ids, table.weight)
+    assert torch.equal(table.lookup(ids), rows)
+    assert torch.equal(table(ids), rows if scale is None else scale.apply(rows))

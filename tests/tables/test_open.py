@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import time
@@ -13,7 +14,13 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ropewalk.errors import ModelFileError, RowError, UnknownModelError, UsageError
+from ropewalk.errors import (
+    MissingPartError,
+    ModelFileError,
+    RowError,
+    UnknownModelError,
+    UsageError,
+)
 from ropewalk.tables.open import open_table, open_tables
 from ropewalk.tables.stored import WAYS
 
@@ -312,6 +319,26 @@ def test_positions_of_opt_begin_behind_two_rows(save_sharded: Sharded, numbers: 
         "position 0",
         "position 7",
     ]
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\0b", "~nobody-of-this-name/x", "x" * 5000])
+def test_names_that_are_no_path_are_refused(name: str) -> None:
+    with pytest.raises(UnknownModelError):
+        open_table(name)
+
+
+def test_a_head_with_nan_rows_is_equal_to_itself(save_sharded: Sharded, numbers: Numbers) -> None:
+    rows = numbers(6, 4)
+    rows[3] = float("nan")
+    assert open_tables(save_sharded({EMBED: rows, "lm_head.weight": rows.clone()})).heads_equal()
+
+
+def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    absent = lambda name, *rest: None if name == "torch" else find(name, *rest)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", absent)
+    with pytest.raises(MissingPartError, match=r'needs torch.*pip install "ropewalk\[prove\]"'):
+        open_table("smollm2")
 
 
 def test_wrong_questions_are_refused(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ropewalk import kernels
 from ropewalk.errors import UsageError
 from ropewalk.inputs import Scale, check_ids
 
@@ -21,7 +22,8 @@ class TokenEmbedding(nn.Embedding):
 
     - `scale` multiplies the looked-up activations and never the table, which the head shares:
       `Scale.sqrt(d_model)` as the original transformer has it, `RoundedScale.sqrt(d_model)` as
-      Gemma (the factor rounded to the dtype of the activations), None for none.
+      Gemma (the factor rounded to the dtype of the activations), None for none. In an
+      `InputPath`, which has a scale of its own, give it to one of the two.
     - `logits` is the tied head. It has no table of its own, so that nothing can untie the two.
       `bias=True` gives it one number a token, `bias` (vocab_size,), which starts at 0.
     - `padding_idx` is torch's: the row starts at 0 and the lookup sends it no gradient (the head
@@ -72,13 +74,12 @@ class TokenEmbedding(nn.Embedding):
         Raises PositionError with row, column, id and the count of rows for an id that has none,
         before a device can fail an assert. Compiled, it is an assert on the device.
         """
-        rows = self.lookup(ids)
-        return rows if self.scale is None else self.scale.apply(rows)
+        factor = None if self.scale is None else self.scale.multiplier(self.weight.dtype)
+        return kernels.lookup(ids, self.weight, scale=factor, padding_idx=self.padding_idx)
 
     def lookup(self, ids: Tensor) -> Tensor:
         """The rows of `ids` as the table has them, unscaled. Raises as `forward`."""
-        check_ids(ids, self.num_embeddings)
-        return functional.embedding(ids.long(), self.weight, self.padding_idx)
+        return kernels.lookup(ids, self.weight, padding_idx=self.padding_idx)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The tied head: `hidden` (..., d_model) against every row, plus bias: (..., vocab_size).

@@ -10,13 +10,14 @@ Only the shard that holds a table is opened, and only rows that are asked for ar
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.errors import MissingPartError, ModelFileError, UsageError
 from ropewalk.models.resolve import resolve
 from ropewalk.tables.as_used import Transform, transforms_of
 from ropewalk.tables.facts import Facts, facts_of_config, facts_of_gguf
@@ -233,9 +234,10 @@ class ModelTables:
         return EmbeddingTable(self.checkpoint.matrix(tensor), role, self)
 
     def heads_equal(self) -> bool:
-        """Whether a stored head holds the same numbers as the input table; reads both.
+        """Whether a stored head holds the same bits as the input table; reads both.
 
-        Stops at the first tile that differs. True where no head is stored and the two are one.
+        Stops at the first tile that differs, and before any where the dtypes do. True where no
+        head is stored and the two are one.
         """
         import torch
 
@@ -244,8 +246,12 @@ class ModelTables:
         one, other = self.table("input"), self.table("output", self.tie.head)
         if one.shape != other.shape:
             return False
+        if one.dtype != other.dtype:
+            return False
+        # As bits, in which NaN is equal to itself.
         return all(
-            torch.equal(a, b) for (_, a), (_, b) in zip(one.tiles(), other.tiles(), strict=True)
+            torch.equal(a.view(torch.uint8), b.view(torch.uint8))
+            for (_, a), (_, b) in zip(one.tiles(), other.tiles(), strict=True)
         )
 
     def _only(self, role: Role) -> str:
@@ -273,15 +279,20 @@ def open_tables(name: str | Path) -> ModelTables:
     """The tables of a file, a folder, a known model or a hub id in the local cache.
 
     Reads headers and the configuration. Raises UnknownModelError, ConfigError and ModelFileError
-    for what is not there or cannot be used.
+    for what is not there or cannot be used, MissingPartError without torch.
     """
-    path = Path(name).expanduser()
-    title = path.stem
-    if not (path.is_dir() or (path.is_file() and is_tables_file(path))):
+    if importlib.util.find_spec("torch") is None:
+        raise MissingPartError(
+            'reading tables needs torch, which is not installed: pip install "ropewalk[prove]"'
+        )
+    path = _own_path(name)
+    if path is not None:
+        title = path.resolve().name if path.is_dir() else path.stem
+    else:
         files = resolve(str(name))
         path, title = files.path, files.title
-        if files.kind == "config":
-            path = path.parent if path.name == "config.json" else path
+        if path.name == "config.json":
+            path = path.parent
     checkpoint = open_checkpoint(path)
     return ModelTables(title, checkpoint, _facts(path, checkpoint))
 
@@ -307,6 +318,18 @@ def open_table(
         raise UsageError(f"the view is {view!r}; choose 'raw' or 'as_used'")
     table = open_tables(name).table(role, tensor)
     return table.as_used() if view == "as_used" else table
+
+
+def _own_path(name: str | Path) -> Path | None:
+    """The folder or the file of tables that a name is; None for what `resolve` must find."""
+    if not str(name).strip():
+        return None
+    try:
+        path = Path(name).expanduser()
+        return path if path.is_dir() or (path.is_file() and is_tables_file(path)) else None
+    except (OSError, ValueError, RuntimeError):
+        # Too long a name, a null byte, a home of nobody: `resolve` says what is wrong.
+        return None
 
 
 def _facts(path: Path, checkpoint: Checkpoint) -> Facts | None:
