@@ -35,6 +35,24 @@ def test_versions_threads_models_and_caches_are_told(run: Run, tmp_path: Path) -
     assert "making" not in done.stdout
 
 
+def test_the_path_that_kernels_take_is_told_with_the_reason(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ropewalk.kernels.cpu.library import Native, library
+
+    found = library()
+    line = next(line for line in run("doctor").stdout.splitlines() if line.startswith("kernels "))
+    if isinstance(found, Native):
+        assert line.startswith("kernels   compiled, ")
+        assert " threads of " in line
+    else:
+        assert line == f"kernels   torch: {found.why}"
+    monkeypatch.setenv("ROPEWALK_KERNELS", "torch")
+    assert (
+        "kernels   torch: ROPEWALK_KERNELS=torch selects the torch path\n" in run("doctor").stdout
+    )
+
+
 def test_an_empty_cache_is_no_error(run: Run, tmp_path: Path) -> None:
     assert f"  0 MB in {tmp_path / 'cache'}\n" in run("doctor").stdout
 

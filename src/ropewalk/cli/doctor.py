@@ -31,6 +31,7 @@ def doctor_command() -> None:
     found = {package: _version(package) for package in PARTS}
     if found["torch"]:
         typer.echo(f"torch     {_torch()}")
+        typer.echo(f"kernels   {_kernels()}")
     typer.echo("\noptional parts")
     for package, purpose in PARTS.items():
         typer.echo(f"  {package:<16} {found[package] or 'missing':<18} {purpose}")
@@ -84,6 +85,24 @@ def _torch() -> str:
     if torch.backends.mps.is_available():
         gpus.append("mps")
     return f"{torch.get_num_threads()} threads, GPU: {', '.join(gpus) or 'none'}"
+
+
+def _kernels() -> str:
+    """Which path rotary encoding and embedding take on the CPU: compiled or torch, and why."""
+    try:
+        import torch
+    except (ImportError, OSError):
+        return "none: they compute on the tensors of torch"
+    from ropewalk.kernels.cpu.library import Absent, library
+
+    found = library()
+    if isinstance(found, Absent):
+        return f"torch: {found.why}"
+    pool = "of its own" if found.openmp is None else f"of {found.openmp}"
+    return (
+        f"compiled, {found.instruction_set}, {torch.get_num_threads()} threads {pool}\n"
+        f"{'':<10}{found.path}"
+    )
 
 
 def _usable_cores() -> int:
