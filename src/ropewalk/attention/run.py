@@ -61,11 +61,11 @@ def attention(
     `plan_attention` takes the same arguments and says how this is computed. Raises PositionError
     for positions, UsageError for shapes, masks and kernels that do not fit.
     """
-    call = _prepare(
+    asked = _Asked(
         q, k, v, encoding, position_ids, k_position_ids, causal, documents, k_documents, window,
         mask, scale, softmax_factor, kernel,
     )  # fmt: skip
-    return _run(call)
+    return _run(_prepare(asked))
 
 
 def plan_attention(
@@ -86,11 +86,11 @@ def plan_attention(
     kernel: Kernel = "auto",
 ) -> AttentionPlan:
     """How `attention` with the same arguments is computed, why, and what it costs."""
-    call = _prepare(
+    asked = _Asked(
         q, k, v, encoding, position_ids, k_position_ids, causal, documents, k_documents, window,
         mask, scale, softmax_factor, kernel,
     )  # fmt: skip
-    return call.plan
+    return _prepare(asked).plan
 
 
 _BLOCK = 32
@@ -98,8 +98,8 @@ _BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
-    """One checked call. q, k, v are not turned yet; `dtype` is what they are computed in."""
+class _Asked:
+    """What was asked for, as `attention` takes it and unchecked."""
 
     q: Tensor
     k: Tensor
@@ -107,54 +107,54 @@ class _Call:
     encoding: PositionEncoding
     position_ids: Tensor
     k_position_ids: Tensor | None
+    causal: bool
+    documents: Tensor | None
+    k_documents: Tensor | None
+    window: Window | None
+    mask: Tensor | None
+    scale: float | None
+    softmax_factor: float
+    kernel: Kernel
+
+    @property
+    def k_ids(self) -> Tensor:
+        """The keys' positions, their own or the queries'."""
+        return self.position_ids if self.k_position_ids is None else self.k_position_ids
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One checked call. What was asked is not turned yet; `dtype` is what it is computed in."""
+
+    asked: _Asked
     visible: Visible
     features: ScoreFeatures | None
     scale: float
     dtype: torch.dtype
     plan: AttentionPlan
 
-    @property
-    def k_ids(self) -> Tensor:
-        return self.position_ids if self.k_position_ids is None else self.k_position_ids
 
-
-def _prepare(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    encoding: PositionEncoding,
-    position_ids: Tensor,
-    k_position_ids: Tensor | None,
-    causal: bool,
-    documents: Tensor | None,
-    k_documents: Tensor | None,
-    window: Window | None,
-    mask: Tensor | None,
-    scale: float | None,
-    softmax_factor: float,
-    kernel: Kernel,
-) -> _Call:
+def _prepare(asked: _Asked) -> _Call:
     """Check everything that was given and decide how to compute it."""
+    q, k, v, encoding = asked.q, asked.k, asked.v, asked.encoding
     _check_shapes(q, k, v, encoding)
-    _check_ids(position_ids, q, "position_ids")
-    _check_ids(position_ids if k_position_ids is None else k_position_ids, k, "k_position_ids")
-    if encoding.causal_only and not causal:
+    _check_ids(asked.position_ids, q, "position_ids")
+    _check_ids(asked.k_ids, k, "k_position_ids")
+    if encoding.causal_only and not asked.causal:
         raise PositionError(
             f"{type(encoding).__name__} is right only for keys before their query; leave causal "
             "at True, or take an encoding for both directions (Alibi(symmetric=True))"
         )
-    visible = _visible(
-        q, k, position_ids, k_position_ids, causal, documents, k_documents, window, mask
-    )
-    factor = softmax_factor * (q.shape[-1] ** -0.5 if scale is None else scale)
+    visible = _visible(asked)
+    factor = asked.softmax_factor * (q.shape[-1] ** -0.5 if asked.scale is None else asked.scale)
     if not 0 < factor < math.inf:
         raise UsageError(f"the scores' scale is {factor}; it is a finite number above 0")
     dtype = q.dtype
     if torch.is_autocast_enabled(q.device.type):
         dtype = torch.get_autocast_dtype(q.device.type)
-    k_ids = position_ids if k_position_ids is None else k_position_ids
+    ids, k_ids = asked.position_ids, asked.k_ids
     biased = type(encoding).score_bias is not PositionEncoding.score_bias
-    features = encoding.score_features(position_ids, k_ids, dtype, scale=factor) if biased else None
+    features = encoding.score_features(ids, k_ids, dtype, scale=factor) if biased else None
     needs = Needs(
         shape=(q.shape[0], q.shape[1], q.shape[2], k.shape[2]),
         bias=_kind(encoding, biased, features),
@@ -162,16 +162,13 @@ def _prepare(
         trains=torch.is_grad_enabled()
         and any(x.requires_grad for x in (q, k, v, *encoding.parameters())),
         device=q.device.type,
-        kernel=kernel,
+        kernel=asked.kernel,
         can_fuse=not biased or isinstance(encoding, RelativeBias),
         mask_rows=visible.rows,
         mask_heads=visible.heads,
-        bias_rows=max(ids.shape[0] if ids.dim() > 1 else 1 for ids in (position_ids, k_ids)),
+        bias_rows=max(at.shape[0] if at.dim() > 1 else 1 for at in (ids, k_ids)),
     )
-    return _Call(
-        q, k, v, encoding, position_ids, k_position_ids, visible, features, factor, dtype,
-        choose(needs),
-    )  # fmt: skip
+    return _Call(asked, visible, features, factor, dtype, choose(needs))
 
 
 def _kind(
@@ -217,41 +214,33 @@ def _check_ids(ids: Tensor, tokens: Tensor, what: str) -> None:
     check_fit(ids, tokens.shape[0], tokens.shape[2], axes, what)
 
 
-def _visible(
-    q: Tensor,
-    k: Tensor,
-    position_ids: Tensor,
-    k_position_ids: Tensor | None,
-    causal: bool,
-    documents: Tensor | None,
-    k_documents: Tensor | None,
-    window: Window | None,
-    mask: Tensor | None,
-) -> Visible:
+def _visible(asked: _Asked) -> Visible:
     """The rule of who sees whom. Raises PositionError or UsageError."""
+    position_ids, k_position_ids, window = asked.position_ids, asked.k_position_ids, asked.window
     same = k_position_ids is None
-    if position_ids.dim() == 3 and not same and (causal or window is not None):
+    if position_ids.dim() == 3 and not same and (asked.causal or window is not None):
         raise PositionError(
             "positions of several axes have no order between queries and cached keys; give "
             "causal=False and a mask"
         )
-    if (documents is None) != (k_documents is None) and not (same and k_documents is None):
+    unpaired = (asked.documents is None) != (asked.k_documents is None)
+    if unpaired and not (same and asked.k_documents is None):
         raise UsageError("with k_position_ids, give documents and k_documents, or neither")
     if window is not None and window.size < 1:
         raise UsageError(f"window.size is {window.size}; a query sees itself, so it is 1 or more")
     q_rows = _rows(position_ids)
-    q_documents = _documents(documents, q, "documents")
+    q_documents = _documents(asked.documents, asked.q, "documents")
     visible = Visible(
         q_positions=q_rows,
         k_positions=q_rows if k_position_ids is None else _rows(k_position_ids),
         same_tokens=same,
-        causal=causal,
+        causal=asked.causal,
         window=window,
         q_documents=q_documents,
-        k_documents=q_documents if same else _documents(k_documents, k, "k_documents"),
-        mask=_mask(mask, q, k),
+        k_documents=q_documents if same else _documents(asked.k_documents, asked.k, "k_documents"),
+        mask=_mask(asked.mask, asked.q, asked.k),
     )
-    if causal and visible.whole:
+    if asked.causal and visible.whole:
         check_order(position_ids)
     return visible
 
@@ -292,8 +281,9 @@ def _mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
 
 def _run(call: _Call) -> Tensor:
     """Turn, cast, and hand over to the kernel of the plan."""
-    q, k = call.encoding.rotate(call.q, call.k, call.position_ids, call.k_position_ids)
-    q, k, v = (x.to(call.dtype) for x in (q, k, call.v))
+    asked = call.asked
+    q, k = asked.encoding.rotate(asked.q, asked.k, asked.position_ids, asked.k_position_ids)
+    q, k, v = (x.to(call.dtype) for x in (q, k, asked.v))
     device = q.device.type
     # Under autocast the kernels would round features and biases to 16 bits.
     casting = torch.is_autocast_enabled(device)
@@ -308,7 +298,7 @@ def _run(call: _Call) -> Tensor:
             case "dense bias":
                 return _sdpa(q, k, v, call.scale, mask=_dense_bias(call, q))
             case "flex":
-                bias = call.encoding if isinstance(call.encoding, RelativeBias) else None
+                bias = asked.encoding if isinstance(asked.encoding, RelativeBias) else None
                 return flex(q, k, v, bias, call.visible, call.scale)
 
 
@@ -355,7 +345,8 @@ def _with_features(call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def _dense_bias(call: _Call, q: Tensor) -> Tensor:
     """The bias, minus infinity where a key is not seen, four-dimensional, as SDPA takes it."""
-    bias = call.encoding.score_bias(call.position_ids, call.k_ids, q.dtype)
+    asked = call.asked
+    bias = asked.encoding.score_bias(asked.position_ids, asked.k_ids, q.dtype)
     if bias is None:
         raise UsageError("this plan needs an encoding with a bias")
     bias = bias if bias.dim() == 4 else bias[None]
