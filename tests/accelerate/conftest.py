@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from torch import Tensor
 
 BASE: dict[str, Any] = {
@@ -57,6 +58,7 @@ NOT_SET: tuple[dict[str, Any], ...] = (
 REFUSALS = (
     RuntimeError, TypeError, ValueError, LookupError, AttributeError, ImportError, AssertionError,
     OSError,
+    StrictDataclassError,
 )  # fmt: skip
 """How a class refuses sizes that it isn't made for, or a package that it asks for."""
 

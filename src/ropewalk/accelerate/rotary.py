@@ -27,7 +27,7 @@ from ropewalk.accelerate.handle import (
 from ropewalk.accelerate.probe import rule_of
 from ropewalk.accelerate.relink import functions_within, globals_called, relinked
 from ropewalk.accelerate.rules import Form, RotaryFunction, Rule, looks_rotary
-from ropewalk.accelerate.tables import copies_are_equal
+from ropewalk.accelerate.tables import TableTrials
 from ropewalk.errors import UsageError
 
 KIND = "Rotary kernels"
@@ -59,11 +59,11 @@ def accelerate_rotary(model: nn.Module, *, in_place: bool = False) -> Accelerati
 
     Raises UsageError where the model is accelerated already.
     """
-    done = Acceleration(KIND)
+    done, trials = Acceleration(KIND), TableTrials(model)
     module: Any
     check_fresh(model, KIND)
     for name, module in list(model.named_modules()):
-        calls = [_settled(model, name, call) for call in _calls(module.__class__)]
+        calls = [_settled(trials, name, call) for call in _calls(module.__class__)]
         if not calls:
             continue
         known = tuple(call for call in calls if call.rule is not None)
@@ -103,11 +103,11 @@ def _methods(cls: type[nn.Module]) -> dict[str, FunctionType]:
     return methods
 
 
-def _settled(model: nn.Module, name: str, call: _Call) -> _Call:
+def _settled(trials: TableTrials, name: str, call: _Call) -> _Call:
     """The call, to be checked as it runs where its tables cannot be tried now."""
     if call.rule is None or not call.rule.folded:
         return call
-    check = not copies_are_equal(model, name, call.rule.repeat)
+    check = not trials.copies_are_equal(name, call.rule.repeat)
     return _Call(call.name, call.function, call.rule, check)
 
 

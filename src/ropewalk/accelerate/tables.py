@@ -21,19 +21,33 @@ from ropewalk.accelerate.rules import Repeat, has_equal_copies
 _LENGTH = 5
 
 
-def copies_are_equal(model: nn.Module, name: str, repeat: Repeat) -> bool:
-    """Whether the module of `model` called `name` gets tables whose copies are equal.
+class TableTrials:
+    """Asks of the modules of one model whether their tables hold equal copies, each maker once."""
 
-    The maker of its tables is looked for beside it and beside each module around it, the nearest
-    first. False where there is none, or none that could be tried: then nothing is known.
-    """
-    parts = name.split(".") if name else []
-    for depth in range(len(parts), -1, -1):
-        around = model.get_submodule(".".join(parts[:depth]))
-        makers = [child for child in around.children() if _makes_tables(child)]
-        if makers:
-            return all(_tried(maker, repeat) for maker in makers)
-    return False
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._known: dict[tuple[nn.Module, Repeat], bool] = {}
+
+    def copies_are_equal(self, name: str, repeat: Repeat) -> bool:
+        """Whether the module of the model called `name` gets tables whose copies are equal.
+
+        The maker of its tables is looked for beside it and beside each module around it, the
+        nearest first. False where there is none, or none that could be tried: then nothing is
+        known.
+        """
+        parts = name.split(".") if name else []
+        for depth in range(len(parts), -1, -1):
+            around = self._model.get_submodule(".".join(parts[:depth]))
+            makers = [child for child in around.children() if _makes_tables(child)]
+            if makers:
+                return all(self._once(maker, repeat) for maker in makers)
+        return False
+
+    def _once(self, maker: nn.Module, repeat: Repeat) -> bool:
+        key = (maker, repeat)
+        if key not in self._known:
+            self._known[key] = _tried(maker, repeat)
+        return self._known[key]
 
 
 def _makes_tables(module: nn.Module) -> bool:
