@@ -14,7 +14,7 @@ from ropewalk.positions.base import Description
 from ropewalk.positions.checks import check_axes, check_fit, check_positions
 from ropewalk.positions.exact import ExactEncoding, constant, to_exact, to_exact_by_pair, wide
 from ropewalk.positions.tables_cache import ROTARY_TABLES
-from ropewalk.positions.turning import Tables, turn, turn_some
+from ropewalk.positions.turning import Tables, turn_both, turn_some
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import depends_on_length, name_of
 
@@ -172,7 +172,7 @@ class Rotary(ExactEncoding):
         """As `rotate`, by tables made before: once a forward pass, whatever the layers."""
         layout, placement, turned = self.rotary.layout, self.rotary.placement, self.turned
         if turned is None:
-            return turn(q, q_tables, layout, placement), turn(k, k_tables, layout, placement)
+            return turn_both(q, k, q_tables, k_tables, layout, placement)
         for name, heads, x in (("query", turned.query, q), ("key", turned.key, k)):
             if not all(0 <= head < x.shape[1] for head in heads):
                 raise PositionError(

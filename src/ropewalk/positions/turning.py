@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ropewalk.kernels.rotary import rotate_one
+from ropewalk.kernels.rotary import rotate, rotate_one
 from ropewalk.rope.spec import Layout, Placement
 
 
@@ -39,6 +39,20 @@ def turn(x: Tensor, tables: Tables, layout: Layout, placement: Placement = "firs
         turned = rotate_one(x[..., still:], cos, sin, layout)
         return torch.cat((x[..., :still], turned), dim=-1)
     return rotate_one(x, cos, sin, layout)
+
+
+def turn_both(
+    q: Tensor,
+    k: Tensor,
+    q_tables: Tables,
+    k_tables: Tables,
+    layout: Layout,
+    placement: Placement = "first",
+) -> tuple[Tensor, Tensor]:
+    """As `turn`, for q and k, each by its tables, in one call where their first channels turn."""
+    if placement == "first":
+        return rotate(q, k, *q_tables, layout, *k_tables)
+    return turn(q, q_tables, layout, placement), turn(k, k_tables, layout, placement)
 
 
 def turn_some(
