@@ -15,17 +15,19 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk.dialects.hf import read_config
+from ropewalk.dialects.hf.values import Section
 from ropewalk.errors import ModelFileError, PositionError, UsageError
 from ropewalk.explain.rotation import Rotation, follow_rotation
 from ropewalk.explain.steps import Step, rounding, step
 from ropewalk.explain.watch import Parts, Seen, find_parts, watch
-from ropewalk.inputs import InputPath, InputSteps, RoundedScale, Scale
+from ropewalk.inputs import InputPath, InputSteps, RoundedScale
 from ropewalk.models.rotary_tables import install
 from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.spec import Alibi, LearnedPositions, PositionSpec, Rotary, Sinusoidal
+from ropewalk.tables.as_used import scale_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,10 @@ def _path(model: Any, parts: Parts, spec: PositionSpec, name: str) -> InputPath:
                 )
             case _:
                 pass
-    return InputPath(table, encoding, scale_of(model.config.get_text_config()))
+    config = model.config.get_text_config()
+    values = Section(config.to_dict(), name)
+    scale = scale_of(str(config.model_type), values, int(config.hidden_size))
+    return InputPath(table, encoding, scale)
 
 
 def _learned(parts: Parts, offset: int, name: str) -> Learned:
@@ -142,21 +147,6 @@ def _learned(parts: Parts, offset: int, name: str) -> Learned:
     encoding = Learned(len(rows) - offset, rows.shape[1], offset)
     encoding.weight = nn.Parameter(rows.detach(), requires_grad=False)
     return encoding
-
-
-def scale_of(config: Any) -> Scale | None:
-    """What a family of transformers multiplies its token vectors by, by its configuration."""
-    width = int(config.hidden_size)
-    if "gemma" in str(config.model_type):
-        return RoundedScale.sqrt(width)
-    if getattr(config, "scale_embedding", False):
-        return Scale.sqrt(width)
-    # Granite, Falcon-H1; MiniCPM.
-    for key in ("embedding_multiplier", "scale_emb"):
-        factor = getattr(config, key, None)
-        if factor not in (None, 1, 1.0):
-            return Scale(float(factor))
-    return None
 
 
 def _steps(

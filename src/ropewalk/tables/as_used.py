@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropewalk.dialects.hf.values import Section
 from ropewalk.errors import UsageError
 from ropewalk.tables.facts import Facts
 from ropewalk.tables.formats.base import Checkpoint
@@ -48,7 +49,7 @@ def transforms_of(facts: Facts | None, checkpoint: Checkpoint) -> tuple[Transfor
             "not known; put its config.json beside it, or look at the raw rows"
         )
     done: list[Transform] = []
-    scale = scale_of(facts)
+    scale = scale_of(facts.family, facts.values, facts.width, gguf=facts.gguf)
     if scale is not None:
         rounded = " rounded to their dtype" if type(scale).__name__ == "RoundedScale" else ""
         done.append(Transform(f"times {scale.factor:g}{rounded}", scale.apply))
@@ -56,31 +57,30 @@ def transforms_of(facts: Facts | None, checkpoint: Checkpoint) -> tuple[Transfor
     return (*done, norm) if norm is not None else tuple(done)
 
 
-def scale_of(facts: Facts) -> Scale | None:
-    """What a family multiplies its token vectors by.
+def scale_of(
+    family: str, values: Section, width: int | None, *, gguf: bool = False
+) -> Scale | None:
+    """What a family multiplies its token vectors of `width` by; `values` is its configuration.
 
     Gemma by sqrt(width), the factor rounded to the activations' dtype (llama.cpp, which computes
     in float32, does not round); BART's kin by sqrt(width) where `scale_embedding` says so;
-    Granite, Falcon-H1 and MiniCPM by a number in their configuration.
+    Granite, Falcon-H1 and MiniCPM by a number in their configuration. Raises UsageError where
+    the width is needed and not known, ConfigError for values of another kind.
     """
     from ropewalk.inputs import RoundedScale, Scale
 
-    family, values = facts.family or "", facts.values
-    if "gemma" in family:
-        return (Scale if facts.gguf else RoundedScale).sqrt(_width(facts))
-    if values.flag("scale_embedding"):
-        return Scale.sqrt(_width(facts))
+    gemma = "gemma" in family
+    if gemma or values.flag("scale_embedding"):
+        if width is None:
+            raise UsageError(
+                f"{values.where} does not give the model's width, by which rows are scaled"
+            )
+        return (RoundedScale if gemma and not gguf else Scale).sqrt(width)
     for key in ("embedding_multiplier", "scale_emb", "embedding_scale"):
         factor = values.number(key)
-        if factor not in (None, 1.0):
-            return Scale(float(factor or 0.0))
+        if factor is not None and factor != 1.0:
+            return Scale(factor)
     return None
-
-
-def _width(facts: Facts) -> int:
-    if facts.width is None:
-        raise UsageError(f"{facts.where} does not give the model's width, by which rows are scaled")
-    return facts.width
 
 
 def _norm_of(facts: Facts, checkpoint: Checkpoint) -> Transform | None:
