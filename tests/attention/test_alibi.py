@@ -203,7 +203,9 @@ def test_double_precision_errs_at_most_twice_as_much_as_the_dense_bias(
 def test_few_queries_have_a_dense_bias_in_double_precision_too() -> None:
     q, k, v = (torch.randn(1, 12, n, 8, dtype=torch.float64) for n in (1, 5000, 5000))
     ids, slopes = torch.arange(5000), torch.tensor(Alibi(12).slopes, dtype=torch.float64)
-    ours = attention(q, k, v, Alibi(12), position_ids=ids[-1:], k_position_ids=ids)
+    options: dict[str, Any] = {"position_ids": ids[-1:], "k_position_ids": ids}
+    assert "1 x 12 x 1 x 5000 in fp64" in plan_attention(q, k, v, Alibi(12), **options).cost
+    ours = attention(q, k, v, Alibi(12), **options)
     bias = -slopes.view(-1, 1, 1) * (4999 - ids)
     exact = (q @ k.mT * SCALE + bias).softmax(-1) @ v
     torch.testing.assert_close(ours, exact, rtol=1e-13, atol=1e-14)

@@ -40,6 +40,7 @@ class Needs:
     `bias`: none, one that factors into features, one that depends on head and distance alone
     (and so can be fused), or any other. `trains`: gradients will be asked for. `whole`: no key
     is kept from a query but by the order of the row. `bias_rows`: 1, or the batch.
+    `bias_bytes`: of each of the bias's numbers, 4 or 8.
     """
 
     shape: tuple[int, int, int, int]
@@ -52,6 +53,7 @@ class Needs:
     mask_rows: int = 1
     mask_heads: int = 1
     bias_rows: int = 1
+    bias_bytes: int = 4
 
 
 def choose(needs: Needs) -> AttentionPlan:
@@ -102,8 +104,8 @@ def _dense(needs: Needs) -> AttentionPlan:
     elif needs.device == "cpu":
         why += "; FlexAttention would first compile for seconds, ask for it with kernel='flex'"
     cost = (
-        f"A bias of {rows} x {heads} x {q_length} x {k_length} in fp32, "
-        f"{_size(4 * rows * heads * q_length * k_length)}"
+        f"A bias of {rows} x {heads} x {q_length} x {k_length} in "
+        f"fp{8 * needs.bias_bytes}, {_size(needs.bias_bytes * rows * heads * q_length * k_length)}"
     )
     if needs.device != "cpu":
         cost += ", handed over in the dtype of the queries"

@@ -94,7 +94,7 @@ def plan_attention(
 
 
 _BLOCK = 32
-"""What lengths are padded to a multiple of, in fp32."""
+"""What lengths are padded to a multiple of, in fp32 and fp64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,7 @@ def _prepare(asked: _Asked) -> _Call:
         can_fuse=not biased or isinstance(encoding, RelativeBias),
         mask_rows=visible.rows,
         mask_heads=visible.heads,
+        bias_bytes=wide(dtype).itemsize,
         bias_rows=max(at.shape[0] if at.dim() > 1 else 1 for at in (ids, k_ids)),
     )
     return _Call(asked, visible, features, factor, dtype, choose(needs))
