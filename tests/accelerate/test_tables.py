@@ -16,7 +16,12 @@ BuildTiny = Callable[..., Any]
 
 @pytest.mark.parametrize(
     ("model_type", "repeat"),
-    [("llama", "doubled"), ("cohere", "repeated"), ("gemma3_text", "doubled")],
+    [
+        ("llama", "doubled"),
+        ("cohere", "repeated"),
+        ("gemma3_text", "doubled"),
+        ("solar_open", "doubled"),
+    ],
 )
 def test_the_copies_of_a_model_are_as_its_file_makes_them(
     model_type: str, repeat: Any, tiny: BuildTiny

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,8 +53,8 @@ class TableTrials:
 
 def _makes_tables(module: nn.Module) -> bool:
     """Whether a module is, by its name, one that makes rotary tables."""
-    name = type(module).__name__.lower()
-    return "rotary" in name or "rope" in name
+    # With its capital: "solaropen" holds "rope", and is a name of layers.
+    return re.search(r"Rotary|RoPE|Rope(?![a-z])", type(module).__name__) is not None
 
 
 def _tried(maker: nn.Module, repeat: Repeat) -> bool:
