@@ -21,6 +21,7 @@ from ropewalk.errors import PositionError, UsageError
 from ropewalk.inputs import Scale
 from ropewalk.tables.module import TokenEmbedding
 from ropewalk.tables.parallel import RowParallelEmbedding, local_rows
+from ropewalk.tables.resize import resize
 
 dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
 mesh = init_device_mesh("cpu", (2,))
@@ -45,6 +46,10 @@ for rows in (8, 7):
         spread(torch.tensor([[0, rows]]))
     except PositionError as error:
         found[rows]["error"] = str(error)
+try:
+    resize(table, 9)
+except UsageError as error:
+    found["resize"] = str(error)
 try:
     RowParallelEmbedding(TokenEmbedding(8, 4), mesh, nn.Linear(4, 8))
 except UsageError as error:
@@ -139,3 +144,7 @@ def test_an_id_that_no_rank_has_is_an_error_on_every_rank(
 
 def test_a_head_that_is_not_tied_is_refused(ranks: list[dict[str, str]]) -> None:
     assert all("does not share the table's parameter" in rank["untied"] for rank in ranks)
+
+
+def test_a_table_that_is_spread_is_not_resized(ranks: list[dict[str, str]]) -> None:
+    assert all("resize it before it is spread" in rank["resize"] for rank in ranks)

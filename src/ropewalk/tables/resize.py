@@ -93,8 +93,9 @@ def resize(
       new tokens, and the smallest for padding, so that padding is not what a model says.
 
     Parameters are new objects of the same dtype, device and requires_grad. Raises UsageError for
-    sizes that make no table, a head of other rows, values that are no numbers, rows that would be
-    lost unasked, and sampled rows that rounding makes equal; nothing is changed then.
+    sizes that make no table, a head of other rows, a table spread over ranks, values that are no
+    numbers, rows that would be lost unasked, and sampled rows that rounding makes equal; nothing
+    is changed then.
     """
     plan = _plan(table, tokens, old_tokens, multiple, dropping)
     tied = None if head is None else head.weight is table.weight
@@ -132,6 +133,11 @@ def resize(
 def _plan(
     table: nn.Embedding, tokens: int, old_tokens: int | None, multiple: int, dropping: range
 ) -> _Plan:
+    if hasattr(table.weight, "placements"):
+        raise UsageError(
+            "the table's rows are spread over ranks; resize it before it is spread, and spread "
+            "the longer one"
+        )
     before = table.num_embeddings
     owned = before if old_tokens is None else old_tokens
     if tokens < 1 or multiple < 1 or not 1 <= owned <= before:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ropewalk.errors import GgufError, UsageError
+from ropewalk.errors import GgufError, ModelFileError, UsageError
 from ropewalk.tables.open import open_table, open_tables
 from ropewalk.tables.vocabulary import Kind
 
@@ -151,3 +151,32 @@ def test_the_candidates_of_a_real_file_are_its_one_table(smollm2_gguf: Path) -> 
     tables = open_tables(smollm2_gguf)
     assert [str(c) for c in tables.candidates()] == ["token_embd.weight (49152 x 576)"]
     assert tables.tie.head is None
+
+
+def write_part(path: Path, number: int, parts: int, name: str) -> None:
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_uint16("split.no", number)
+    writer.add_uint16("split.count", parts)
+    writer.add_tensor(name, np.full((4, 4), number, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_a_split_file_is_one_model_whichever_part_is_given(tmp_path: Path) -> None:
+    names = ["token_embd.weight", "blk.0.ffn_up.weight", "output.weight"]
+    paths = [tmp_path / f"a-0000{n}-of-00003.gguf" for n in (1, 2, 3)]
+    for number, (path, name) in enumerate(zip(paths, names, strict=True)):
+        write_part(path, number, 3, name)
+    for path in paths:
+        tables = open_tables(path)
+        # In the first part alone it would seem tied.
+        assert tables.tie.head == "output.weight"
+        assert [tables.table(role)[0][0].item() for role in ("input", "output")] == [0, 2]
+    paths[1].unlink()
+    with pytest.raises(ModelFileError, match=r"3 parts, and a-00002-of-00003\.gguf is not there"):
+        open_table(paths[0])
+    paths[0].rename(tmp_path / "b.gguf")
+    with pytest.raises(ModelFileError, match="one of 3 parts and is not named so"):
+        open_table(tmp_path / "b.gguf")

@@ -6,14 +6,15 @@ A quantised row is a whole number of blocks, so that any row can be read by itse
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.types import TENSOR_TYPES
-from ropewalk.errors import MissingPartError, UsageError
+from ropewalk.errors import MissingPartError, ModelFileError, UsageError
 from ropewalk.tables.formats.base import no_such, plain_matrix, two_axes
 from ropewalk.tables.stored import Decode, FileMatrix, Reads
 
@@ -21,32 +22,36 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+_PART = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<parts>\d{5})\.gguf")
+"""How llama.cpp names the parts of a model that was split."""
+
+
 @dataclass(frozen=True, slots=True)
 class GgufCheckpoint:
-    """One GGUF file; see Checkpoint. `header` is what it says before its weights."""
+    """One GGUF file, or all parts of one that was split; see Checkpoint.
+
+    `header` is what the file, or its first part, says before its weights; `homes` maps every
+    tensor name to the header of the part that has it.
+    """
 
     header: GgufHeader
+    homes: Mapping[str, GgufHeader]
     reads: Reads
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The file, or its first part."""
         return self.header.path
 
     def names(self) -> Sequence[str]:
         """All tensor names, sorted."""
-        return sorted(self.header.tensors)
+        return sorted(self.homes)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor, rows first. Raises UsageError for an unknown name."""
-        info = self.header.tensors.get(name)
-        if info is not None:
-            return info.shape[::-1]
-        error = no_such(name, self.path, self.names())
-        parts = self.header.metadata.get("split.count", 1)
-        if isinstance(parts, int) and parts > 1:
-            raise UsageError(f"{error}; the file is one of {parts} parts: give the one that has it")
-        raise error
+        if name not in self.homes:
+            raise no_such(name, self.path, self.names())
+        return self.homes[name].tensors[name].shape[::-1]
 
     def matrix(self, name: str) -> FileMatrix:
         """A tensor as a matrix, quantised types as float32.
@@ -56,28 +61,56 @@ class GgufCheckpoint:
         """
         import torch
 
-        shape = self.shape(name)
-        info = self.header.tensors[name]
-        place = self.header.data_start + info.offset
-        plain = plain_matrix(name, self.path, place, shape, info.type_name, self.reads)
+        shape, home = self.shape(name), self.homes[name]
+        info = home.tensors[name]
+        place = home.data_start + info.offset
+        plain = plain_matrix(name, home.path, place, shape, info.type_name, self.reads)
         if plain is not None:
             return plain
-        decode = _dequantiser(self.path, name, info.type_id)
+        decode = _dequantiser(home.path, name, info.type_id)
         rows, width = two_axes(name, shape)
         kind = TENSOR_TYPES[info.type_id]
         row_bytes = width // kind.block * kind.size
         return FileMatrix(
-            name, self.path, place, rows, width, row_bytes, kind.name, torch.float32, decode,
+            name, home.path, place, rows, width, row_bytes, kind.name, torch.float32, decode,
             self.reads,
         )  # fmt: skip
 
 
 def open_gguf(path: Path) -> GgufCheckpoint:
-    """One GGUF file. Raises GgufError for a file that is not, or is damaged."""
-    header = read_header(path)
+    """One GGUF file; with it the other parts, headers only, where it is one of several.
+
+    There is no index of parts, and whether a head is stored is known only when all were asked.
+    Raises GgufError for a file that is not, or is damaged, ModelFileError for parts that are not
+    there.
+    """
     reads = Reads()
-    reads.opened(path, header.data_start)
-    return GgufCheckpoint(header, reads)
+    headers = [read_header(part) for part in _parts(path, read_header(path))]
+    for header in headers:
+        reads.opened(header.path, header.data_start)
+    homes = {name: header for header in headers for name in header.tensors}
+    return GgufCheckpoint(headers[0], homes, reads)
+
+
+def _parts(path: Path, header: GgufHeader) -> list[Path]:
+    """All parts of the file at `path`, in order; itself where it was not split."""
+    count = header.metadata.get("split.count", 1)
+    if not isinstance(count, int) or count < 2:
+        return [path]
+    named = _PART.fullmatch(path.name)
+    if named is None or int(named["parts"]) != count:
+        raise ModelFileError(
+            f"{path} is one of {count} parts and is not named so; give it back its name, "
+            f"{path.stem}-00001-of-{count:05d}.gguf"
+        )
+    parts = [
+        path.with_name(f"{named['stem']}-{number:05d}-of-{count:05d}.gguf")
+        for number in range(1, count + 1)
+    ]
+    for part in parts:
+        if not part.is_file():
+            raise ModelFileError(f"{path} is one of {count} parts, and {part.name} is not there")
+    return parts
 
 
 def _dequantiser(path: Path, name: str, type_id: int) -> Decode:
