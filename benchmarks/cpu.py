@@ -50,7 +50,7 @@ def rows(parts: set[str], small: bool) -> Iterator[Row]:
         sizes_of_heads = (128, 2, 32) if small else (2048, 8, 64)
         yield from cpu_attention.rows(*sizes_of_heads, rounds=3 if small else 11)
     if "model" in parts:
-        yield cpu_model.prefill(64 if small else 4096, rounds=2 if small else 5)
+        yield cpu_model.prefill(64 if small else 4096, rounds=2 if small else 3)
 
 
 def tell(row: Row) -> None:

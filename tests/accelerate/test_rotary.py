@@ -274,6 +274,29 @@ def test_tables_with_unequal_copies_are_left_to_the_model(tiny: BuildTiny, used:
         assert "looked at in each forward pass" in str(handle)
 
 
+def test_a_tower_of_images_without_a_batch_is_accelerated(used: list[int]) -> None:
+    from transformers.models.qwen2_vl import modeling_qwen2_vl as modeling
+    from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
+
+    torch.manual_seed(0)
+    config = Qwen2VLVisionConfig(depth=2, embed_dim=64, hidden_size=64, num_heads=4, mlp_ratio=2)
+    tower = modeling.Qwen2VisionTransformerPretrainedModel(config).eval()
+    pixels, grid = torch.randn(64, 3 * 2 * 14 * 14), torch.tensor([[1, 8, 8]])
+
+    def seen() -> Tensor:
+        with torch.no_grad():
+            out: Tensor = tower(pixels, grid_thw=grid).last_hidden_state
+        return out
+
+    before = seen()
+    with accelerate_rotary(tower) as handle:
+        assert handle.changed == 2
+        used.clear()
+        assert distance(before, seen()) < 1e-5
+        assert used == [2, 2]
+    assert torch.equal(before, seen())
+
+
 def test_a_cache_and_left_padding_go_on_as_before(tiny: BuildTiny) -> None:
     built = tiny("qwen3")
     mask = torch.ones_like(built.ids)
