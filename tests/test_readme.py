@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,8 +39,13 @@ def test_every_file_the_readme_links_to_is_there() -> None:
         assert (ROOT / target).exists(), target
 
 
-def test_the_code_of_the_readme_runs_and_does_what_its_comments_say() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def blocks() -> list[str]:
+    """The Python of the README."""
+    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_input_path_of_the_readme_gives_what_its_comments_say() -> None:
+    code = blocks()[0]
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102  # our own words
     table, x = names["table"].weight, names["x"]
@@ -47,3 +54,29 @@ def test_the_code_of_the_readme_runs_and_does_what_its_comments_say() -> None:
     scaled = table[464] * 512**0.5
     assert x[0, ::2].tolist() == pytest.approx(scaled[::2].tolist(), abs=1e-5)
     assert x[0, 1::2].tolist() == pytest.approx((scaled[1::2] + 1).tolist(), abs=1e-5)
+
+
+def test_the_acceleration_of_the_readme_says_what_changed_and_keeps_the_logits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = LlamaConfig(
+        hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, vocab_size=257,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model, ids = LlamaForCausalLM(config).eval(), torch.arange(24)[None]
+    names: dict[str, Any] = {"model": model, "ids": ids}
+    exec(blocks()[1], names)  # noqa: S102  # our own words
+    assert "2 LlamaAttention turn by these kernels" in capsys.readouterr().out
+    assert torch.allclose(names["logits"], model(ids).logits, atol=1e-5)
+
+
+def test_the_table_of_the_readme_is_opened_and_two_rows_of_it_are_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names: dict[str, Any] = {}
+    exec(blocks()[2], names)  # noqa: S102  # our own words
+    assert names["rows"].shape == (2, 576)
+    # A row of 576 numbers is 18 blocks of 32, in 34 bytes each.
+    assert names["table"].bytes_read == 2 * 18 * 34
+    assert "1,224" in capsys.readouterr().out
