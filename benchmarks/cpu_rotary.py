@@ -101,7 +101,8 @@ def in_place(length: int, dtype: torch.dtype, rounds: int, peers: bool) -> Itera
         reaches.append(Reach("times compiled", times.ratio(COMPILED, OURS), 10, at_least=True))
     yield row(
         f"rotary in place, {name}", times, *reaches,
-        limit="ropewalk is held by memory, see the ratio to a copy; the peers' times differ from run to run",
+        limit="ropewalk is held by memory, see the ratio to a copy; the peers' times differ from "
+        "run to run",
     )  # fmt: skip
     if peers and full:
         yield beside_onnx(data, rounds)
