@@ -51,6 +51,14 @@ def test_texts_give_back_grid_threshold_and_lengths(
     assert summary == wanted
 
 
+def test_prompts_that_did_not_fit_are_not_counted_as_read() -> None:
+    answer = Answer(Outcome.OVERFLOW, None, "the learned table has 512 positions", 0.0)
+    too_long = Row(Cell(3000, 0.0, 0), 3000, 0.0, "k", "1", answer, "too long")
+    facts = plan_facts(PLAN, RelativeThreshold(0.85), spec(8192, None))
+    asked = summary_of([*ROWS, too_long], facts).facts["asked"]
+    assert asked == "8 prompts, 12,000 tokens, 4 s, 3,000 tokens a second; 1 more were not read"
+
+
 def test_another_threshold_stands_in_for_the_runs_own() -> None:
     facts = plan_facts(PLAN, RelativeThreshold(0.85), spec(8192, None))
     summary = summary_of(ROWS, facts, AbsoluteThreshold(0.3))

@@ -76,11 +76,13 @@ def summary_of(
 
 
 def _totals(rows: Sequence[Row]) -> dict[str, str]:
-    """How much was asked, and how fast."""
-    tokens = sum(row.actual_length for row in rows)
-    seconds = sum(row.answer.seconds for row in rows)
+    """How much was read, how fast, and how many prompts never were (too long, or broken)."""
+    read = [row for row in rows if row.answer.log_probability is not None]
+    tokens = sum(row.actual_length for row in read)
+    seconds = sum(row.answer.seconds for row in read)
     speed = f", {tokens / seconds:,.0f} tokens a second" if seconds else ""
-    return {"asked": f"{len(rows)} prompts, {tokens:,} tokens, {seconds:,.0f} s{speed}"}
+    unread = f"; {len(rows) - len(read)} more were not read" if len(read) < len(rows) else ""
+    return {"asked": f"{len(read)} prompts, {tokens:,} tokens, {seconds:,.0f} s{speed}{unread}"}
 
 
 def _written(length: int | None) -> str:
