@@ -19,6 +19,7 @@ from ropewalk.cli.doctor import doctor_command
 from ropewalk.cli.explain import explain_app
 from ropewalk.cli.prove import prove_command
 from ropewalk.cli.show import show_command
+from ropewalk.cli.table.app import table_app
 from ropewalk.cli.trace import trace_command
 from ropewalk.errors import RopewalkError
 
@@ -39,6 +40,7 @@ app.command("show", short_help="A proof again, or one prompt of it.")(show_comma
 app.command("trace", short_help="A text into a model, step by step, beside our own numbers.")(
     trace_command
 )
+app.add_typer(table_app, name="table", short_help="What is in a model's embedding table.")
 app.add_typer(explain_app, name="explain", short_help="What position is for, in numbers.")
 app.command("doctor", short_help="What is installed here, and what is missing.")(doctor_command)
 

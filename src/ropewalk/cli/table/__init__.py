@@ -1,0 +1,1 @@
+"""`ropewalk table MODEL ...`: what is in an embedding table, a file for each question."""

@@ -1,0 +1,49 @@
+"""The group `ropewalk table`: MODEL comes first, and the question after it, or the other way."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from ropewalk.cli.table.overview import print_overview
+
+
+class _EitherOrder(TyperGroup):
+    """Takes `MODEL near WORD` and `near MODEL WORD` alike.
+
+    A model whose folder has a command's name is written with its path: ./near.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        first, second, *rest = [*args, "", ""]
+        if first in self.commands and second and not second.startswith("-"):
+            args = [second, first, *rest[:-2]]
+        return super().parse_args(ctx, args)
+
+
+table_app = typer.Typer(
+    cls=_EitherOrder,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Look into a model's embedding table without loading the model.",
+)
+
+
+@table_app.callback(invoke_without_command=True)
+def _model(
+    context: typer.Context,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A folder, a file (safetensors, GGUF, npy, torch state_dict), a hub id or a "
+            "known name.",
+        ),
+    ],
+) -> None:
+    """Look into a model's embedding table without loading the model."""
+    context.obj = model
+    if context.invoked_subcommand is None:
+        print_overview(context)

@@ -1,0 +1,81 @@
+"""What the commands of `ropewalk table` share: options, the opened table, the closing lines."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ropewalk.tables.open import EmbeddingTable
+
+
+class RoleName(StrEnum):
+    """Which of a model's tables."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    POSITIONS = "positions"
+
+
+class ViewName(StrEnum):
+    """Rows as the file has them, or as the model uses them."""
+
+    RAW = "raw"
+    AS_USED = "as_used"
+
+
+Role = Annotated[RoleName, typer.Option(help="The input table, the output head, or positions.")]
+Tensor = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The tensor, where several fit the role.")
+]
+View = Annotated[
+    ViewName, typer.Option(help="As the file stores the rows, or scaled and normed as used.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+IDENTITY_NOTE = (
+    "A row is a token's identity, not its meaning in a sentence: one row serves both meanings of "
+    '"bank". For meaning in context: ropewalk table {model} context WORD "SENTENCE" "SENTENCE"'
+)
+"""Stands under every answer that was read off a table alone."""
+
+
+def model_of(context: typer.Context) -> str:
+    """The MODEL that was given before the command's own name."""
+    return str(context.obj)
+
+
+def opened(
+    context: typer.Context,
+    role: RoleName = RoleName.INPUT,
+    tensor: str | None = None,
+    view: ViewName = ViewName.RAW,
+) -> EmbeddingTable:
+    """The table that was asked for. Raises what `ropewalk.tables.open.open_table` raises."""
+    from ropewalk.tables.open import open_table
+
+    return open_table(model_of(context), role.value, tensor=tensor, view=view.value)
+
+
+def identity_note(context: typer.Context) -> str:
+    """IDENTITY_NOTE with the model as it was named, safe to print."""
+    from ropewalk.report.text import visible
+
+    return IDENTITY_NOTE.format(model=visible(model_of(context)))
+
+
+def close(context: typer.Context, table: EmbeddingTable) -> None:
+    """The lines under an answer read off a table: what was read, and what rows cannot tell."""
+    from ropewalk.report.text import visible
+
+    typer.echo(f"\n{visible(table.line())}")
+    typer.echo(identity_note(context))
+
+
+def print_json(kind: str, document: dict[str, object]) -> None:
+    """One JSON document on stdout; `kind` names its schema, like "near"."""
+    whole = {"schema": f"ropewalk.table.{kind}/1", **document}
+    typer.echo(json.dumps(whole, indent=2, allow_nan=False))
