@@ -1,0 +1,177 @@
+"""Mean, covariance and principal axes of rows, in one pass and without a copy of the table.
+
+    moments = Moments(table.width)
+    for start, rows in table.tiles():
+        moments.add(start, rows)
+    axes = moments.spread().axes(2)
+    axes.shares, axes.project(table[[5, 17]])
+
+Products are taken tile by tile in fp32 and summed in fp64, about the mean of the first tile, so
+that a common vector in all rows, which trained tables have, costs no digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ropewalk.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Directions of greatest spread, widest first (Pearson 1901, Hotelling 1933).
+
+    `vectors` (width, k) fp64 are orthonormal; the entry of greatest size in each is positive, so
+    that the same table gives the same map. `values` (k,) fp64 are the variances along them,
+    `total` the variance along all `width` directions, and `centre` (width,) fp64 what is taken
+    off a row first: the mean, or zero.
+    """
+
+    vectors: Tensor
+    values: Tensor
+    total: float
+    centre: Tensor
+
+    @property
+    def shares(self) -> list[float]:
+        """The share of all variance along each axis; zeros where all rows are one."""
+        return [v / self.total if self.total else 0.0 for v in self.values.tolist()]
+
+    def project(self, rows: Tensor) -> Tensor:
+        """Rows (n, width) as places on the axes (n, k), fp32."""
+        import torch
+
+        centre, vectors = self.centre.float(), self.vectors.float()
+        return torch.matmul(rows.float() - centre, vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Where rows lie and how they spread: `count` rows, their `mean` (width,) fp64.
+
+    `scatter` (width, width) fp64 is the sum of (row - mean)(row - mean)'. `left_out` are the
+    rows with NaN or infinity, ascending; they count in nothing else.
+    """
+
+    count: int
+    mean: Tensor
+    scatter: Tensor
+    left_out: tuple[int, ...]
+
+    def covariance(self, *, centred: bool = True) -> Tensor:
+        """(width, width) fp64: of `count` - 1 as numpy.cov, or the mean of row row' about zero."""
+        import torch
+
+        if centred:
+            return self.scatter / max(self.count - 1, 1)
+        return self.scatter / self.count + torch.outer(self.mean, self.mean)
+
+    def axes(self, k: int | None = None, *, centred: bool = True) -> Axes:
+        """The `k` axes of greatest variance, or all; about the mean, or about zero.
+
+        Raises UsageError for fewer than one axis, or more than the width.
+        """
+        import torch
+
+        width = self.mean.numel()
+        k = width if k is None else k
+        if not 1 <= k <= width:
+            raise UsageError(f"{k} axes were asked for; rows of {width} numbers have 1 to {width}")
+        values, vectors = torch.linalg.eigh(self.covariance(centred=centred))
+        # Rounding takes a variance of zero below it.
+        values = values.flip(0).clamp(min=0.0)
+        vectors = vectors.flip(1)[:, :k]
+        signs = vectors.gather(0, vectors.abs().argmax(0, keepdim=True)).sign()
+        centre = self.mean if centred else torch.zeros_like(self.mean)
+        return Axes(vectors * signs, values[:k], float(values.sum()), centre)
+
+
+class Moments:
+    """Adds up rows of one width, tile by tile; `spread()` is what they come to.
+
+    Numbers beyond about 1e17 are too large for the squares of fp32 and count as infinite.
+    """
+
+    def __init__(self, width: int) -> None:
+        import torch
+
+        self._width = width
+        self._count = 0
+        self._left_out: list[int] = []
+        self._centre: Tensor | None = None
+        self._sum = torch.zeros(width, dtype=torch.float64)
+        self._products = torch.zeros(width, width, dtype=torch.float64)
+
+    def add(self, start: int, rows: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Take in rows (n, width), the first of which is row `start` of its table.
+
+        `keep` (n,) bool says which of them count. Returns (n,) bool: which were taken in, being
+        kept and finite.
+        """
+        import torch
+
+        wide = rows.float()
+        taken = finite_rows(wide)
+        if keep is not None:
+            keep = keep.to(torch.bool)
+            self._left_out += (start + (keep & ~taken).nonzero().flatten()).tolist()
+            taken = taken & keep
+        else:
+            self._left_out += (start + (~taken).nonzero().flatten()).tolist()
+        if not bool(taken.all()):
+            wide = wide[taken]
+        if wide.shape[0]:
+            self._add(wide)
+        return taken
+
+    def spread(self) -> Spread:
+        """What has been added so far. Raises UsageError where that is no row."""
+        import torch
+
+        if self._centre is None:
+            bad = len(self._left_out)
+            why = f"all {bad:,} rows hold NaN or infinity" if bad else "no row was taken in"
+            raise UsageError(f"there is no mean and no spread: {why}")
+        offset = self._sum / self._count
+        scatter = self._products - self._count * torch.outer(offset, offset)
+        mean = self._centre.double() + offset
+        return Spread(self._count, mean, scatter, tuple(self._left_out))
+
+    def _add(self, rows: Tensor) -> None:
+        import torch
+
+        if self._centre is None:
+            self._centre = rows.mean(0, dtype=torch.float64).float()
+        moved = rows - self._centre
+        self._count += rows.shape[0]
+        self._sum += moved.sum(0, dtype=torch.float64)
+        self._products += torch.matmul(moved.T, moved)
+
+
+def spread_of(
+    tiles: Iterable[tuple[int, Tensor]], width: int, keep: Tensor | None = None
+) -> Spread:
+    """The spread of tiles as `EmbeddingTable.tiles` hands them out.
+
+    `keep` (rows of the table,) bool says which rows count; None for all. Raises UsageError where
+    no row is left.
+    """
+    moments = Moments(width)
+    for start, rows in tiles:
+        moments.add(start, rows, None if keep is None else keep[start : start + rows.shape[0]])
+    return moments.spread()
+
+
+_LARGEST = 1e17
+"""Twice its square, times the rows of a tile, stays within fp32."""
+
+
+def finite_rows(rows: Tensor) -> Tensor:
+    """(n,) bool: rows (n, width) without NaN, infinity, or numbers whose squares are infinite."""
+    # A comparison with NaN is false.
+    return (rows.abs() <= _LARGEST).all(1)
