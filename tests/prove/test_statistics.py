@@ -313,3 +313,25 @@ def test_as_many_further_trials_as_said_are_enough_and_one_fewer_is_not(
     enough = math.ceil(0.85 * Z * Z / 0.15)
     assert judged + more * depths >= enough
     assert more == 0 or judged + (more - 1) * depths < enough
+
+
+def test_answers_that_cannot_be_judged_leave_a_length_without_a_verdict() -> None:
+    """20 of 21 judged is 95.2 %, 19 of 20 is 95 % and 18 of 19 is 94.7 %."""
+    for judged, verdict in ((20, "passes"), (18, "undecided")):
+        kinds = "T" + "H" * judged
+        summary = summed(column(2048, kinds), trials=5, threshold=AbsoluteThreshold(0.5))
+        assert summary.columns[0].verdict == verdict
+        assert summary.columns[0].pooled.judged == judged
+        sentence = summary.effective.sentence
+        assert f"1 of {judged + 1} prompts were cut by the server" in sentence
+    assert "Only 18 of 19 answers at 2,048 tokens could be judged" in sentence
+    assert "--trials" not in sentence
+
+
+@pytest.mark.parametrize("letter", ["T", "R", "O"])
+def test_a_length_of_which_nothing_was_judged_is_never_certain(letter: str) -> None:
+    summary = summed([*column(2048, "H" * 23), *column(8000, letter * 20)], trials=5)
+    assert summary.effective.certain == 2048
+    assert summary.columns[1].pooled.judged == 0
+    # Only a prompt that the model cannot take says something of the model.
+    assert summary.columns[1].verdict == ("fails" if letter == "O" else "undecided")

@@ -188,3 +188,18 @@ def test_result_controls_and_facts_follow_the_map(make_summary: MakeSummary) -> 
     assert _line(lines, "seconds:").endswith("102")
     # A command stays on one line, to be copied whole.
     assert _line(lines, "command:").endswith("--trials 4 --seed 0")
+
+
+def test_answers_that_were_not_judged_have_words_of_their_own(make_summary: MakeSummary) -> None:
+    special = {
+        (2048, 0.0): {Outcome.TRUNCATED: 3, Outcome.EMPTY: 1},
+        (2048, 0.25): {Outcome.REFUSED: 4},
+        (2048, 0.5): {Outcome.EMPTY: 4},
+        (2048, 0.75): {Outcome.HIT: 3, Outcome.REFUSED: 1},
+    }
+    lines = heatmap_lines(make_summary(lengths=(2048,), claimed=None, special=special))
+    assert _line(lines, "0 %").split()[2:] == ["CUT"]
+    assert _line(lines, "25 %").split()[2:] == ["REF"]
+    assert _line(lines, "50 %").split()[2:] == ["NONE"]
+    assert _line(lines, "75 %").split()[2:] == ["██", "~3/3"]
+    assert "~ some were cut, refused or empty" in " ".join(lines[-5:])

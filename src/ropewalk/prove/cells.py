@@ -19,6 +19,12 @@ class Outcome(StrEnum):
     """Something else was printed."""
     WRONG = "WRONG"
     """The value of another needle, a distractor, was printed."""
+    REFUSED = "REFUSED"
+    """The model declined to answer: says nothing about what it can find."""
+    EMPTY = "EMPTY"
+    """Nothing was printed but white space, or thinking that never came to an answer."""
+    TRUNCATED = "TRUNCATED"
+    """The server read fewer tokens than it was sent: the question was not the one asked."""
     OVERFLOW = "OVERFLOW"
     """The prompt does not fit what the model or the memory can take."""
     ERROR = "ERROR"
@@ -27,6 +33,9 @@ class Outcome(StrEnum):
 
 JUDGED = (Outcome.HIT, Outcome.MISS, Outcome.WRONG)
 """The outcomes that count for accuracy."""
+
+UNJUDGED = (Outcome.TRUNCATED, Outcome.REFUSED, Outcome.EMPTY)
+"""Answers that say nothing about retrieval, the gravest first; kept, shown and never counted."""
 
 
 class Control(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ropewalk.prove.cells import Control, Outcome
+from ropewalk.prove.cells import UNJUDGED, Control, Outcome
 from ropewalk.prove.summary import LengthSummary, Share
 
 
@@ -24,6 +24,8 @@ class Finding:
     trials: int
     asked: int
     planned: int
+    uncovered: frozenset[int]
+    """Lengths of which too few answers could be judged for a verdict."""
     nothing_found_at: int | None
     """The shortest length, where a relative threshold found no hit to measure by."""
     claimed: int | None
@@ -33,7 +35,7 @@ def result(found: Finding) -> str:
     """The effective length, what would settle it, and what did not fit, as short sentences."""
     if found.asked == 0:
         return f"No answers yet: nothing can be said; {_claim(found.claimed)}."
-    parts = [_headline(found), *_remedy(found), *_misfits(found)]
+    parts = [_headline(found), *_remedy(found), *_misfits(found), *_unjudged(found)]
     if found.asked < found.planned:
         parts.append(f"Not finished: {found.asked:,} of {found.planned:,} answers so far.")
     return " ".join(parts)
@@ -91,6 +93,13 @@ def _remedy(found: Finding) -> Iterable[str]:
     blocking = next((c for c in found.columns if c.verdict != "passes"), None)
     if blocking is None or blocking.verdict != "undecided" or found.nothing_found_at is not None:
         return
+    if blocking.length in found.uncovered:
+        answered = sum(found.outcomes[blocking.length].values())
+        yield (
+            f"Only {blocking.pooled.judged:,} of {answered:,} answers at {blocking.length:,} "
+            "tokens could be judged, too few for a verdict."
+        )
+        return
     value = blocking.pooled.value
     of_what = "any length" if found.certain is None else f"{blocking.length:,} tokens"
     if found.more_trials and found.enough_trials <= found.trials:
@@ -121,6 +130,21 @@ def _misfits(found: Finding) -> Iterable[str]:
             yield f"{length:,} tokens did not fit, and cannot be read."
         else:
             yield f"At {length:,} tokens {overflow} of {sum(outcomes.values())} did not fit."
+
+
+def _unjudged(found: Finding) -> Iterable[str]:
+    """How many answers of each length say nothing, by kind."""
+    words = {
+        Outcome.TRUNCATED: "were cut by the server before the model read them",
+        Outcome.REFUSED: "were refused",
+        Outcome.EMPTY: "got an empty answer",
+    }
+    for length, outcomes in found.outcomes.items():
+        asked = sum(outcomes.values())
+        for outcome in UNJUDGED:
+            if outcomes.get(outcome, 0):
+                count = outcomes[outcome]
+                yield f"At {length:,} tokens {count} of {asked} prompts {words[outcome]}."
 
 
 def _claim(claimed: int | None) -> str:

@@ -2,7 +2,8 @@
 
 The interval is Wilson's score interval (E. B. Wilson, 1927) at 95 %. Lengths are judged pooled
 over their depths, because a single cell of a few trials says almost nothing: three hits of
-three have a lower end of 0.44. OVERFLOW and ERROR never count in an accuracy.
+three have a lower end of 0.44. Outcomes other than HIT, MISS and WRONG never count in an
+accuracy, and a length of which too few answers could be judged (COVERAGE) gets no verdict.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from ropewalk.prove.summary import (
 
 Z = 1.959964
 """The normal quantile of a two-sided 95 % interval."""
+
+COVERAGE = 0.95
+"""Share of a length's answers that must have been judged before it gets a verdict."""
 
 MOST_ANSWERS = 100_000
 """Where the search for a sufficient number of answers a length stops."""
@@ -237,7 +241,8 @@ def _judge(
     certain, possible = _ends(columns)
     blocking = next((column for column in columns if column.verdict != "passes"), None)
     more = enough = 0
-    if blocking is not None and blocking.verdict == "undecided" and not nothing_found:
+    settling = blocking is not None and _covered(blocking.pooled, outcomes[blocking.length])
+    if blocking is not None and blocking.verdict == "undecided" and settling and not nothing_found:
         # With nothing judged yet the length is expected to do as well as the yardstick.
         rate = blocking.pooled.value
         rate = (score if yardstick is not None else 1.0) if rate is None else rate
@@ -256,6 +261,7 @@ def _judge(
         asked=sum(cell.asked for cell in cells),
         planned=sum(cell.planned for cell in cells),
         nothing_found_at=yardstick if nothing_found else None,
+        uncovered=frozenset(n for n in lengths if not _covered(pooled[n], outcomes[n])),
         claimed=claimed,
     )
     return columns, EffectiveLength(
@@ -275,20 +281,27 @@ def _outcomes(cells: Iterable[CellSummary]) -> Counter[Outcome]:
     return total
 
 
+def _covered(pooled: Share, outcomes: Mapping[Outcome, int]) -> bool:
+    """Whether enough of a length's answers could be judged; also when none was kept yet."""
+    return pooled.judged >= COVERAGE * sum(outcomes.values())
+
+
 def _verdict(
     pooled: Share, outcomes: Mapping[Outcome, int], bar: float | None, *, first: bool
 ) -> str:
     """One length against the bar.
 
-    A length whose prompts all overflowed fails: the model refused it. A model that found
+    A length whose prompts all overflowed fails: the model refused it. One of which too few
+    answers could be judged is undecided, whatever those say. A model that found
     nothing at its shortest length (`first`) gives a relative threshold no yardstick: then
     `bar` is None, that length fails, and the others cannot be judged.
     """
     if bar is None and first:
         return "fails"
     if pooled.judged == 0:
-        return "fails" if outcomes.get(Outcome.OVERFLOW, 0) else "undecided"
-    if bar is None:
+        all_overflowed = outcomes.get(Outcome.OVERFLOW, 0) == sum(outcomes.values()) > 0
+        return "fails" if all_overflowed else "undecided"
+    if bar is None or not _covered(pooled, outcomes):
         return "undecided"
     if pooled.low >= bar:
         return "passes"

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from enum import StrEnum
 from itertools import pairwise
 
-from ropewalk.prove.cells import Outcome
+from ropewalk.prove.cells import UNJUDGED, Outcome
 from ropewalk.prove.summary import CellSummary, RunSummary, Share
 
 _STOPS = (
@@ -37,26 +37,39 @@ class Mark(StrEnum):
     """Every kept answer says that the prompt does not fit."""
     ERROR = "error"
     """Nothing was judged, and something broke: the same command asks again."""
+    TRUNCATED = "truncated"
+    """Nothing was judged; the server cut prompts."""
+    REFUSED = "refused"
+    """Nothing was judged; the model declined."""
+    EMPTY = "empty"
+    """Nothing was judged; answers were empty."""
 
 
 def mark_of(cell: CellSummary) -> Mark:
-    """Return what the field of `cell` shows; an ERROR counts before an OVERFLOW."""
+    """Return what the field of `cell` shows; the first of what can be is shown.
+
+    ERROR counts before OVERFLOW, and that before the answers that could not be judged.
+    """
     if cell.share.judged:
         return Mark.SHARE
-    if cell.outcomes.get(Outcome.ERROR, 0):
-        return Mark.ERROR
-    if cell.outcomes.get(Outcome.OVERFLOW, 0):
-        return Mark.OVERFLOW
+    for outcome in (Outcome.ERROR, Outcome.OVERFLOW, *UNJUDGED):
+        if cell.outcomes.get(outcome, 0):
+            return Mark(outcome.value.lower())
     return Mark.UNASKED
 
 
 def flag(cell: CellSummary) -> str:
-    """Return the flag of a field with a share: ``!`` some errors, ``^`` some overflows, or none."""
+    """Return the flag of a field with a share, or none.
+
+    ``!`` some errors, ``^`` some overflows, ``~`` some that could not be judged.
+    """
     if not cell.share.judged:
         return ""
     if cell.outcomes.get(Outcome.ERROR, 0):
         return "!"
-    return "^" if cell.outcomes.get(Outcome.OVERFLOW, 0) else ""
+    if cell.outcomes.get(Outcome.OVERFLOW, 0):
+        return "^"
+    return "~" if any(cell.outcomes.get(outcome, 0) for outcome in UNJUDGED) else ""
 
 
 def by_place(summary: RunSummary) -> dict[tuple[int, float], CellSummary]:

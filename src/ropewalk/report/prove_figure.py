@@ -24,7 +24,14 @@ BARS = 54
 CHART = 132
 """Height of the pooled chart's scale, 0 to 100 %."""
 _WHOLE = 560
-_WORDS = {Mark.UNASKED: "–", Mark.OVERFLOW: "over", Mark.ERROR: "error"}
+_WORDS = {
+    Mark.UNASKED: "–",
+    Mark.OVERFLOW: "over",
+    Mark.ERROR: "error",
+    Mark.TRUNCATED: "cut",
+    Mark.REFUSED: "refused",
+    Mark.EMPTY: "empty",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import MissingPartError, StoreError
-from ropewalk.prove.cells import Control, Outcome, Row
+from ropewalk.prove.cells import UNJUDGED, Control, Outcome, Row
 from ropewalk.prove.summary import RunSummary
 from ropewalk.report import heatmap, prove_figure
 from ropewalk.report.fact_words import readable_facts
@@ -43,7 +43,14 @@ _AUDIT_LIMIT = 20_000
 _PRINTED_LIMIT = 300
 _WHOLE_SHARE = 0.55
 """Share of the room that whole prompts may take when not all of them fit."""
-_OUTCOME_ORDER = (Outcome.WRONG, Outcome.MISS, Outcome.ERROR, Outcome.OVERFLOW, Outcome.HIT)
+_OUTCOME_ORDER = (
+    Outcome.WRONG,
+    Outcome.MISS,
+    Outcome.ERROR,
+    *UNJUDGED,
+    Outcome.OVERFLOW,
+    Outcome.HIT,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,14 @@ class _Glyphs:
 
 _UNICODE = _Glyphs(("··", "░░", "▒▒", "▓▓", "██"), "┆", ("═", "╡"), ("─", "┤"))
 _ASCII = _Glyphs(("..", "--", "++", "**", "##"), ":", ("=", "]"), ("-", "]"))
-_WORDS = {Mark.UNASKED: "?", Mark.OVERFLOW: "OVER", Mark.ERROR: "ERR"}
+_WORDS = {
+    Mark.UNASKED: ("?", "not asked yet"),
+    Mark.OVERFLOW: ("OVER", "does not fit"),
+    Mark.ERROR: ("ERR", "broke and will be asked again"),
+    Mark.TRUNCATED: ("CUT", "the server cut the prompt"),
+    Mark.REFUSED: ("REF", "the model declined"),
+    Mark.EMPTY: ("NONE", "an empty answer"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +199,7 @@ def _depth_name(column: LengthSummary) -> str:
 def _field(cell: CellSummary, glyphs: _Glyphs, fraction_width: int) -> tuple[str, Tone]:
     value = cell.share.value
     if value is None:
-        return _WORDS[heatmap.mark_of(cell)], "dim"
+        return _WORDS[heatmap.mark_of(cell)][0], "dim"
     number = heatmap.fraction(cell.share).rjust(fraction_width)
     return f"{glyphs.shade(value)} {heatmap.flag(cell)}{number}", value
 
@@ -234,18 +241,11 @@ def _legend(summary: RunSummary, width: int, glyphs: _Glyphs) -> Iterator[Line]:
     scale = ", ".join(f"{g} {n}" for g, n in zip(glyphs.shades, names, strict=True))
     legend = f"Fields: hits/judged answers; {scale}."
     marks = {heatmap.mark_of(cell) for cell in summary.cells}
-    legend += "".join(
-        f" {word} {text}."
-        for mark, word, text in (
-            (Mark.UNASKED, "?", "not asked yet"),
-            (Mark.OVERFLOW, "OVER", "does not fit"),
-            (Mark.ERROR, "ERR", "broke and will be asked again"),
-        )
-        if mark in marks
-    )
+    legend += "".join(f" {word} {text}." for mark, (word, text) in _WORDS.items() if mark in marks)
     flags = {heatmap.flag(cell) for cell in summary.cells}
     legend += " ! some answers broke." if "!" in flags else ""
     legend += " ^ some prompts did not fit." if "^" in flags else ""
+    legend += " ~ some were cut, refused or empty." if "~" in flags else ""
     legend += " Intervals: Wilson 95 %."
     if summary.claimed_length is not None:
         legend += f" {glyphs.claimed} where the claimed length ends."
