@@ -1,0 +1,29 @@
+"""From kept answers to intervals, verdicts and an effective length.
+
+The interval is Wilson's score interval (E. B. Wilson, 1927) at 95 %. Lengths are judged pooled
+over their depths, because a single cell of a few trials says almost nothing: three hits of
+three have a lower end of 0.44. Outcomes other than HIT, MISS and WRONG never count in an
+accuracy, and a length of which too few answers could be judged (COVERAGE) gets no verdict.
+"""
+
+from ropewalk.prove.statistics.effective import further_trials
+from ropewalk.prove.statistics.intervals import Z, wilson
+from ropewalk.prove.statistics.tally import grid_of, summarise
+from ropewalk.prove.statistics.thresholds import (
+    AbsoluteThreshold,
+    RelativeThreshold,
+    Threshold,
+    parse_threshold,
+)
+
+__all__ = [
+    "AbsoluteThreshold",
+    "RelativeThreshold",
+    "Threshold",
+    "Z",
+    "further_trials",
+    "grid_of",
+    "parse_threshold",
+    "summarise",
+    "wilson",
+]
