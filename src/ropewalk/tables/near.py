@@ -114,7 +114,8 @@ def unit_rows(vectors: Tensor) -> Tensor:
         if not 0.0 < length < float("inf"):
             holds = "is all zeros" if length == 0.0 else "holds NaN or infinity"
             raise UsageError(f"vector number {number + 1} {holds}, and has no direction to compare")
-    return scaled / lengths
+    units: Tensor = scaled / lengths
+    return units
 
 
 class _Pairs(NamedTuple):
@@ -143,8 +144,8 @@ class _Search:
         ).view(-1, 2)
         # Two scores whose order float32 may have wrong, and what rounding to decimals moves.
         self._margin = 2 * cosine_error(units.shape[1]) + 10.0**-DECIMALS
-        self._best = _Pairs(*(torch.empty(0, dtype=t) for t in (torch.int64,) * 2),
-                            torch.empty(0, dtype=torch.float64))  # fmt: skip
+        none = torch.empty(0, dtype=torch.int64)
+        self._best = _Pairs(none, none, none.double())
         self._kth = torch.full((len(units),), -torch.inf, dtype=torch.float64)
         self.zero: list[int] = []
         self.not_finite: list[int] = []
