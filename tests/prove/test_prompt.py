@@ -15,7 +15,7 @@ from ropewalk.errors import LengthError, ModelFileError
 from ropewalk.prove.cells import Cell, Control, Prompt
 from ropewalk.prove.needle import Needle
 from ropewalk.prove.prompt import CHAT_ANSWER_TOKENS, PromptMaker
-from ropewalk.prove.tokens import Tokens
+from ropewalk.prove.tokens import Tokens, shared_start
 
 if TYPE_CHECKING:
     from ropewalk.models.load import LoadedModel
@@ -174,6 +174,21 @@ def test_distractors_are_in_the_text_and_named_with_the_prompt(tokenizer: Any) -
     for value in prompt.distractors:
         assert prompt.text.count(value) == 2
         assert value != prompt.value
+
+
+def test_prompts_of_a_trial_share_all_that_stands_before_the_first_needle(
+    tokenizer: Any,
+) -> None:
+    maker = PromptMaker(Tokens(tokenizer), 7)
+    for trial in range(2):
+        longest = maker(Cell(1500, 1.0, trial))
+        for length, depth in product((500, 1000, 1500), (0.25, 0.5, 1.0)):
+            prompt = maker(Cell(length, depth, trial))
+            # The last sentences before the question fill the prompt to the token.
+            same = min(prompt.needle_start, length - 150)
+            assert prompt.token_ids[: same - 1] == longest.token_ids[: same - 1]
+    other = maker(Cell(1500, 1.0, 1, task="order")).token_ids
+    assert shared_start(longest.token_ids, other) < 60
 
 
 def test_trials_depths_lengths_and_seeds_differ_and_the_same_cell_does_not(

@@ -22,7 +22,15 @@ def a_row(number: int = 0, outcome: Outcome = Outcome.HIT) -> Row:
 def test_what_was_kept_is_read_back_exactly(tmp_path: Path) -> None:
     rows = [a_row(0), a_row(1, Outcome.OVERFLOW)]
     rows.append(
-        Row(Cell(64, 0.0, 2), 64, 0.0, "k", "v", Answer(Outcome.MISS, None, "", 0.0), "hash2")
+        Row(
+            Cell(64, 0.0, 2, task="join"),
+            64,
+            0.0,
+            "k",
+            "v",
+            Answer(Outcome.MISS, None, "", 0.0),
+            "hash2",
+        )
     )
     with Store.open(tmp_path / "new" / "folder", FACTS) as store:
         for row in rows:
@@ -31,6 +39,15 @@ def test_what_was_kept_is_read_back_exactly(tmp_path: Path) -> None:
         assert sorted(store.rows(), key=lambda row: row.prompt_hash) == rows
         assert store.prompt_text("hash1") == "text of hash1"
         assert store.facts() == FACTS
+
+
+def test_a_file_from_before_tasks_is_refused_and_not_misread(tmp_path: Path) -> None:
+    Store.open(tmp_path, FACTS).close()
+    older = sqlite3.connect(tmp_path / DATABASE)
+    older.execute("PRAGMA user_version = 1")
+    older.close()
+    with pytest.raises(StoreError, match="of format 1, from before prompts had tasks"):
+        Store.open(tmp_path, FACTS)
 
 
 def test_an_error_is_not_done_and_is_replaced(tmp_path: Path) -> None:

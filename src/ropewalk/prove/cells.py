@@ -59,6 +59,8 @@ class Cell:
     depth: float
     trial: int
     control: Control = Control.NONE
+    task: str = "single"
+    """What is asked; a name of `ropewalk.prove.tasks`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,8 @@ class PromptMaker:
         Raises LengthError when the length cannot hold needle and question (with the minimum),
         or when the user's haystack is too short for it.
         """
-        random = Random(f"{self.seed}/{cell.length}/{cell.depth}/{cell.trial}/{cell.control}")
+        kind = f"{cell.control}/{cell.task}"
+        random = Random(f"{self.seed}/{cell.length}/{cell.depth}/{cell.trial}/{kind}")
         for _ in range(_NEEDLES_TRIED):
             prompt = self._lay_out(cell, self._draw(random), random)
             if prompt is not None:
@@ -122,7 +123,7 @@ class PromptMaker:
             room += self.tokens.inner(needles[0].sentence)
         if room < 0:
             return None
-        haystack = self._haystack(random)
+        haystack = self._haystack(Random(f"{self.seed}/{cell.task}/{cell.trial}"))
         body = _fill(haystack, room, self.tokens.inner, cell.length)
         if _betrayed(needles, body):
             return None

@@ -12,6 +12,7 @@ COLUMNS = (
     "depth",
     "trial",
     "control",
+    "task",
     "actual_length",
     "actual_depth",
     "key",
@@ -33,6 +34,7 @@ def to_record(row: Row) -> tuple[object, ...]:
         cell.depth,
         cell.trial,
         cell.control.value,
+        cell.task,
         row.actual_length,
         row.actual_depth,
         row.key,
@@ -49,7 +51,7 @@ def from_record(record: Sequence[Any]) -> Row:
     """The row of a record. Raises ValueError for a record that holds no row."""
     by = dict(zip(COLUMNS, record, strict=True))
     return Row(
-        cell=Cell(by["length"], by["depth"], by["trial"], Control(by["control"])),
+        cell=Cell(by["length"], by["depth"], by["trial"], Control(by["control"]), by["task"]),
         actual_length=by["actual_length"],
         actual_depth=by["actual_depth"],
         key=by["key"],

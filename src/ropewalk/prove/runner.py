@@ -177,7 +177,7 @@ def _pace(row: Row) -> tuple[int, float]:
 
 
 def _key(cell: Cell, prompt_hash: str) -> str:
-    text = f"{prompt_hash}|{cell.length}|{cell.depth!r}|{cell.trial}|{cell.control}"
+    text = f"{prompt_hash}|{cell.length}|{cell.depth!r}|{cell.trial}|{cell.control}|{cell.task}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 

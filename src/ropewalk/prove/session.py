@@ -37,7 +37,7 @@ from ropewalk.prove.tokens import Tokens
 from ropewalk.rope.override import override
 from ropewalk.rope.spec import LearnedPositions, PositionSpec
 
-RECIPE = 1
+RECIPE = 2
 """Raised when the layout of prompts changes: answers to older prompts are then another run's."""
 
 RUNS = Path("ropewalk-runs")

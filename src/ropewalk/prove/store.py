@@ -23,7 +23,7 @@ from ropewalk.prove.lock import FolderLock
 from ropewalk.prove.records import COLUMNS, from_record, to_record
 
 DATABASE = "results.sqlite"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 APPLICATION_ID: Final = 0x524F5045
 """The bytes "ROPE" in the file's header say whose file it is."""
 
@@ -46,6 +46,7 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE answers (
     prompt_hash TEXT PRIMARY KEY,
     length INTEGER NOT NULL, depth REAL NOT NULL, trial INTEGER NOT NULL, control TEXT NOT NULL,
+    task TEXT NOT NULL,
     actual_length INTEGER NOT NULL, actual_depth REAL NOT NULL,
     key TEXT NOT NULL, value TEXT NOT NULL,
     outcome TEXT NOT NULL, log_probability REAL, printed TEXT NOT NULL, seconds REAL NOT NULL,
@@ -57,7 +58,7 @@ _COLUMNS = ", ".join(COLUMNS)
 
 # An ERROR is not an answer, and may be replaced; an answer may not.
 _ADD = f"""
-INSERT INTO answers ({_COLUMNS}, prompt_text) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+INSERT INTO answers ({_COLUMNS}, prompt_text) VALUES ({", ".join("?" * (len(COLUMNS) + 1))})
 ON CONFLICT (prompt_hash) DO UPDATE SET
     outcome = excluded.outcome, log_probability = excluded.log_probability,
     printed = excluded.printed, seconds = excluded.seconds, prompt_text = excluded.prompt_text
@@ -182,7 +183,7 @@ class Store:
         with _explained(self.folder, "read the results"):
             found = self._connection.execute(
                 f"SELECT {_COLUMNS} FROM answers "  # noqa: S608 - only constants of this module
-                "ORDER BY length, depth, trial, control, prompt_hash"
+                "ORDER BY length, depth, trial, control, task, prompt_hash"
             ).fetchall()
             return [from_record(record) for record in found]
 
@@ -227,6 +228,11 @@ class Store:
             raise StoreError(
                 f"{path} is of format {version}, and this ropewalk reads up to {SCHEMA_VERSION}: "
                 "update ropewalk, or choose another --out folder."
+            )
+        if version < SCHEMA_VERSION:
+            raise StoreError(
+                f"{path} is of format {version}, from before prompts had tasks: choose another "
+                "--out folder."
             )
 
     def _adopt(self, facts: Mapping[str, str]) -> None:
