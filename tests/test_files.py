@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.files import write_whole
+from ropewalk.files import folder_beside, write_whole, written_beside
 
 
 def test_a_file_is_replaced_whole_and_nothing_stays_beside_it(tmp_path: Path) -> None:
@@ -29,3 +30,41 @@ def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None
     with pytest.raises(StoreError, match="cannot be written"):
         write_whole(tmp_path / "folder", "text")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def _break_off(writing: AbstractContextManager[Path]) -> None:
+    with writing as beside:
+        target = beside / "part" if beside.is_dir() else beside
+        target.write_text("half of the n")
+        raise KeyError
+
+
+def test_what_stood_there_stays_when_writing_breaks_off(tmp_path: Path) -> None:
+    path = tmp_path / "table.npy"
+    path.write_text("old")
+    with pytest.raises(KeyError):
+        _break_off(written_beside(path))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "projector"
+    with pytest.raises(KeyError):
+        _break_off(folder_beside(path))
+    assert list(tmp_path.iterdir()) == []
+    path.mkdir()
+    with folder_beside(path) as beside:
+        (beside / "tensors.bytes").write_text("all of it")
+        assert list(path.iterdir()) == []
+    assert [p.name for p in tmp_path.iterdir()] == ["projector"]
+    assert (path / "tensors.bytes").read_text() == "all of it"
+
+
+def test_a_folder_with_something_in_it_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    with pytest.raises(StoreError, match="cannot be written"), folder_beside(tmp_path / "full"):
+        pass
+    assert [p.name for p in tmp_path.iterdir()] == ["full"]
+    assert (tmp_path / "full" / "mine.txt").read_text() == "mine"
