@@ -49,3 +49,14 @@ def test_json_holds_texts_as_they_were_and_what_the_summary_says() -> None:
     assert out["summary"]["columns"][0]["pooled"]["value"] == 1.0
     assert out["summary"]["effective"]["sentence"] == summary.effective.sentence
     assert out["summary"]["facts"] == {"model": "m"}
+
+
+def test_what_a_server_said_beside_an_answer_is_an_object_in_the_rows() -> None:
+    answer = Answer(Outcome.HIT, None, "5", 1.0, '{"cached_tokens": 3}')
+    rows = [Row(Cell(64, 0.25, 0), 63, 0.26, "key", "value", answer, "hash"), a_row()]
+    summary = summarise(
+        rows, lengths=[64], depths=[0.25], trials=1, threshold=RelativeThreshold(), facts={}
+    )
+    out = json.loads(json.dumps(run_to_json(summary, rows)))
+    assert out["rows"][0]["details"] == {"cached_tokens": 3}
+    assert "details" not in out["rows"][1]

@@ -2,6 +2,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,13 @@ def test_writes_refused_by_the_system_lose_nothing(tmp_path: Path) -> None:
     assert "the answers before it are kept" in message
     with Store.read(tmp_path) as store:
         assert len(store.rows()) == int(count)
+
+
+def test_what_a_server_said_is_kept_and_makes_no_other_answer(tmp_path: Path) -> None:
+    plain = a_row(0)
+    row = replace(plain, answer=replace(plain.answer, details='{"cached_tokens": 3}'))
+    with Store.open(tmp_path, FACTS) as store:
+        store.add(row, "text")
+        (kept,) = store.rows()
+    assert kept.answer.details == '{"cached_tokens": 3}'
+    assert kept == plain

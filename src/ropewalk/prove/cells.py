@@ -6,7 +6,7 @@ first thing in the haystack) to 1 (the last), times are in seconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -97,13 +97,16 @@ class Answer:
 
     `log_probability` is that of the whole value, teacher-forced, natural logarithm; None when
     nothing was computed. `printed` is what greedy decoding says: the value for a HIT,
-    otherwise what was decoded, or the error's text.
+    otherwise what was decoded, or the error's text. `details` is what a server said beside it,
+    as a JSON object ("" for a model run here); it says how the answer came, and two answers are
+    equal without it.
     """
 
     outcome: Outcome
     log_probability: float | None
     printed: str
     seconds: float
+    details: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -43,8 +44,15 @@ def run_to_json(summary: RunSummary, rows: Iterable[Row]) -> dict[str, object]:
     return {
         "format": JSON_FORMAT,
         "summary": _plain(summary),
-        "rows": [dict(zip(COLUMNS, map(_plain, to_record(row)), strict=True)) for row in rows],
+        "rows": [_row(row) for row in rows],
     }
+
+
+def _row(row: Row) -> dict[str, object]:
+    """A row by its columns; details as what they are, and left out where there are none."""
+    named = dict(zip(COLUMNS, map(_plain, to_record(row)), strict=True))
+    details = named.pop("details")
+    return named | {"details": json.loads(str(details))} if details else named
 
 
 def _not_a_formula(text: str) -> str:

@@ -22,6 +22,7 @@ COLUMNS = (
     "printed",
     "seconds",
     "prompt_hash",
+    "details",
 )
 """Lengths in tokens, depths as shares, natural logarithms."""
 
@@ -44,6 +45,7 @@ def to_record(row: Row) -> tuple[object, ...]:
         answer.printed,
         answer.seconds,
         row.prompt_hash,
+        answer.details,
     )
 
 
@@ -56,6 +58,12 @@ def from_record(record: Sequence[Any]) -> Row:
         actual_depth=by["actual_depth"],
         key=by["key"],
         value=by["value"],
-        answer=Answer(Outcome(by["outcome"]), by["log_probability"], by["printed"], by["seconds"]),
+        answer=Answer(
+            Outcome(by["outcome"]),
+            by["log_probability"],
+            by["printed"],
+            by["seconds"],
+            by["details"],
+        ),
         prompt_hash=by["prompt_hash"],
     )

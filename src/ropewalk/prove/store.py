@@ -50,7 +50,7 @@ CREATE TABLE answers (
     actual_length INTEGER NOT NULL, actual_depth REAL NOT NULL,
     key TEXT NOT NULL, value TEXT NOT NULL,
     outcome TEXT NOT NULL, log_probability REAL, printed TEXT NOT NULL, seconds REAL NOT NULL,
-    prompt_text TEXT NOT NULL
+    details TEXT NOT NULL, prompt_text TEXT NOT NULL
 );
 """
 
@@ -61,7 +61,8 @@ _ADD = f"""
 INSERT INTO answers ({_COLUMNS}, prompt_text) VALUES ({", ".join("?" * (len(COLUMNS) + 1))})
 ON CONFLICT (prompt_hash) DO UPDATE SET
     outcome = excluded.outcome, log_probability = excluded.log_probability,
-    printed = excluded.printed, seconds = excluded.seconds, prompt_text = excluded.prompt_text
+    printed = excluded.printed, seconds = excluded.seconds, details = excluded.details,
+    prompt_text = excluded.prompt_text
 WHERE answers.outcome = 'ERROR'
 """  # noqa: S608 - only constants of this module
 
