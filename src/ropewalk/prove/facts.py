@@ -14,6 +14,7 @@ from ropewalk.prove.plan import Plan
 from ropewalk.prove.statistics import (
     AbsoluteThreshold,
     Threshold,
+    evidence_of,
     grid_of,
     parse_threshold,
     summarise,
@@ -67,6 +68,7 @@ def summary_of(
             claimed_source=facts.get("claimed_source", ""),
             trained_length=_read(facts.get("trained", UNKNOWN)),
             facts={**facts, **_totals(rows)},
+            evidence=evidence_of(facts.get("sharing", "none")),
         )
     except (KeyError, ValueError) as error:
         raise StoreError(

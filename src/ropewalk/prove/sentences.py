@@ -21,6 +21,8 @@ class Finding:
     more_trials: int
     enough_trials: int
     """Trials a cell in all, with `more_trials`; what to ask for."""
+    unit: str
+    """What further trials bring: a "trial" a cell, or a "document" with all its questions."""
     trials: int
     asked: int
     planned: int
@@ -105,9 +107,10 @@ def _remedy(found: Finding) -> Iterable[str]:
     if found.more_trials and found.enough_trials <= found.trials:
         yield f"Not enough answers yet to be certain of {of_what}: finishing the run may do."
     elif found.more_trials:
+        a_cell = " a cell" if found.unit == "trial" else ""
         yield (
-            f"Not enough trials to be certain of {of_what}: about {found.more_trials:,} more a "
-            f"cell (--trials {found.enough_trials})."
+            f"Not enough {found.unit}s to be certain of {of_what}: about {found.more_trials:,} "
+            f"more{a_cell} (--trials {found.enough_trials})."
         )
     elif value is not None and value <= found.bar:
         yield (

@@ -1,7 +1,7 @@
 """What a finished or running proof amounts to: the values that reports draw.
 
 Made by `ropewalk.prove.statistics` from rows; no logic here. `low` and `high` are the ends of
-Wilson 95 % intervals of the share of HITs among judged answers.
+95 % intervals of the share of HITs among judged answers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,20 @@ from ropewalk.prove.cells import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`hits` of `judged` answers, with the ends of the Wilson interval (0 and 1 for none)."""
+    """`hits` of `judged` answers, with the ends of the 95 % interval (0 and 1 for none).
+
+    `documents`: how many documents the answers come from, where those of one document may hit
+    or miss together; `effective`: about how many independent answers they are worth,
+    judged / (1 + (m - 1) r) with m answers a document and their correlation r as estimated.
+    None where answers are taken as independent.
+    """
 
     hits: int
     judged: int
     low: float
     high: float
+    documents: int | None = None
+    effective: float | None = None
 
     @property
     def value(self) -> float | None:
@@ -100,3 +108,5 @@ class RunSummary:
     trained_length: int | None
     facts: Mapping[str, str] = field(default_factory=dict)
     """What to print beside the result: model, schedule, seed, versions, command, seconds."""
+    interval: str = "Wilson 95 %"
+    """What the intervals of pooled lengths are called."""

@@ -246,7 +246,7 @@ def _legend(summary: RunSummary, width: int, glyphs: _Glyphs) -> Iterator[Line]:
     legend += " ! some answers broke." if "!" in flags else ""
     legend += " ^ some prompts did not fit." if "^" in flags else ""
     legend += " ~ some were cut, refused or empty." if "~" in flags else ""
-    legend += " Intervals: Wilson 95 %."
+    legend += f" Intervals: {summary.interval}."
     if summary.claimed_length is not None:
         legend += f" {glyphs.claimed} where the claimed length ends."
     yield from _wrapped(legend, width, "dim")

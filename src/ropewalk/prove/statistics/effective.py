@@ -7,33 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ropewalk.prove import sentences
 from ropewalk.prove.cells import JUDGED, Outcome
+from ropewalk.prove.statistics.clusters import Counts
+from ropewalk.prove.statistics.evidence import Evidence
 from ropewalk.prove.statistics.intervals import wilson
 from ropewalk.prove.statistics.thresholds import AbsoluteThreshold, RelativeThreshold, Threshold
 from ropewalk.prove.summary import CellSummary, EffectiveLength, LengthSummary, Share
 
-MOST_ANSWERS = 100_000
-"""Where the search for a sufficient number of answers a length stops."""
-
 COVERAGE = 0.95
 """Share of a length's answers that must have been judged before it gets a verdict."""
-
-
-def further_trials(seen: Share, rate: float, bar: float, answers_per_trial: int) -> int | None:
-    """How many further trials a cell lift the interval of one length above `bar`.
-
-    Each trial adds `answers_per_trial` judged answers (one a depth), and the length goes on
-    hitting at `rate`, rounded to whole hits; 100 % stays 100 %. None when the rate does not lie
-    above the bar, or when MOST_ANSWERS would not be enough. 0 when it is above already.
-    """
-    if seen.judged and seen.low >= bar:
-        return 0
-    if rate <= bar:
-        return None
-    for trials in range(1, MOST_ANSWERS // answers_per_trial + 1):
-        judged = seen.judged + trials * answers_per_trial
-        if wilson(min(judged, round(rate * judged)), judged).low >= bar:
-            return trials
-    return None
 
 
 def share_of(outcomes: Mapping[Outcome, int]) -> Share:
@@ -42,16 +23,21 @@ def share_of(outcomes: Mapping[Outcome, int]) -> Share:
 
 
 def judge(
-    lengths: Sequence[int],
+    documents: Mapping[int, Sequence[Counts]],
     cells: Sequence[CellSummary],
     trials: int,
     threshold: Threshold,
     claimed: int | None,
+    evidence: Evidence,
 ) -> tuple[tuple[LengthSummary, ...], EffectiveLength]:
-    """Verdicts for every length, and what they amount to."""
+    """Verdicts for every length, and what they amount to.
+
+    `documents`: the hits and judged answers of every trial, by length, lengths ascending.
+    """
+    lengths = tuple(documents)
     columns_cells = {n: [cell for cell in cells if cell.length == n] for n in lengths}
     outcomes = {n: _outcomes(columns_cells[n]) for n in lengths}
-    pooled = {n: share_of(outcomes[n]) for n in lengths}
+    pooled = {n: evidence.share(documents[n]) for n in lengths}
     yardstick = next((n for n in lengths if pooled[n].judged), None)
     score = (pooled[yardstick].value if yardstick is not None else None) or 0.0
     nothing_found = (
@@ -63,6 +49,9 @@ def judge(
         n: _verdict(pooled[n], outcomes[n], None if nothing_found else bar, first=n == yardstick)
         for n in lengths
     }
+    for n in lengths:
+        if verdicts[n] == "passes" and (pooled[n].documents or evidence.least) < evidence.least:
+            verdicts[n] = "undecided"
     columns = tuple(_column(n, columns_cells[n], pooled[n], verdicts[n]) for n in lengths)
     certain, possible = _ends(columns)
     blocking = next((column for column in columns if column.verdict != "passes"), None)
@@ -73,8 +62,8 @@ def judge(
         rate = blocking.pooled.value
         rate = (score if yardstick is not None else 1.0) if rate is None else rate
         per_trial = max(1, len(columns_cells[blocking.length]))
-        more = further_trials(blocking.pooled, rate, bar, per_trial) or 0
-        enough = -(-blocking.pooled.judged // per_trial) + more
+        more = evidence.further(documents[blocking.length], rate, bar, per_trial)
+        enough = evidence.trials(documents[blocking.length], per_trial) + more
     found = sentences.Finding(
         columns=columns,
         outcomes=outcomes,
@@ -83,6 +72,7 @@ def judge(
         bar=bar,
         more_trials=more,
         enough_trials=enough,
+        unit=evidence.unit,
         trials=trials,
         asked=sum(cell.asked for cell in cells),
         planned=sum(cell.planned for cell in cells),

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ropewalk.prove import sentences
 from ropewalk.prove.cells import JUDGED, Cell, Control, Outcome, Row
+from ropewalk.prove.statistics.clusters import Counts
 from ropewalk.prove.statistics.effective import judge, share_of
+from ropewalk.prove.statistics.evidence import Evidence, Independent
 from ropewalk.prove.statistics.thresholds import Threshold
 from ropewalk.prove.summary import CellSummary, ControlSummary, RunSummary, Share
 
@@ -32,11 +34,13 @@ def summarise(
     claimed_source: str = "",
     trained_length: int | None = None,
     facts: Mapping[str, str] | None = None,
+    evidence: Evidence = Independent(),  # noqa: B008 - frozen
 ) -> RunSummary:
     """All that a run says so far, finished or not; the order of rows does not matter.
 
     Only rows of the grid asked about count: other lengths, depths or trial numbers, left by a
     larger plan in the same folder, stay out (`grid_of` gives the grid of everything kept).
+    `evidence` says what the answers of one trial weigh together.
     """
     kept = [row for row in rows if row.cell.trial < trials]
     ladder = tuple(sorted(lengths))
@@ -50,7 +54,8 @@ def summarise(
         for length in ladder
         for depth in columns_of_depths
     )
-    columns, effective = judge(ladder, cells, trials, threshold, claimed_length)
+    documents = {n: _documents(n, columns_of_depths, kept) for n in ladder}
+    columns, effective = judge(documents, cells, trials, threshold, claimed_length, evidence)
     return RunSummary(
         lengths=ladder,
         depths=columns_of_depths,
@@ -63,7 +68,19 @@ def summarise(
         claimed_source=claimed_source,
         trained_length=trained_length,
         facts=dict(facts or {}),
+        interval=evidence.interval,
     )
+
+
+def _documents(length: int, depths: Sequence[float], rows: Sequence[Row]) -> tuple[Counts, ...]:
+    """Hits and judged answers of every trial of a length that has answers."""
+    found: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for row in rows:
+        cell = row.cell
+        if (cell.length, cell.control) == (length, Control.NONE) and cell.depth in depths:
+            found[cell.trial][0] += row.answer.outcome is Outcome.HIT
+            found[cell.trial][1] += row.answer.outcome in JUDGED
+    return tuple((hits, judged) for _, (hits, judged) in sorted(found.items()))
 
 
 def _cell(length: int, depth: float, rows: Sequence[Row], planned: int) -> CellSummary:
