@@ -14,26 +14,19 @@ else.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from importlib import resources
-from typing import TYPE_CHECKING
 
-from ropewalk.errors import MissingPartError, StoreError
+from ropewalk.errors import StoreError
 from ropewalk.prove.cells import UNJUDGED, Control, Outcome, Row
 from ropewalk.prove.summary import RunSummary
-from ropewalk.report import heatmap, prove_figure
+from ropewalk.report import heatmap, page, prove_figure
 from ropewalk.report.fact_words import readable_facts
 from ropewalk.report.prompt_pool import PromptPool, Runs, deflated, excerpt
 from ropewalk.report.text import clip, visible
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 SIZE_LIMIT = 300_000
 """Bytes that a report stays below."""
@@ -101,10 +94,10 @@ def render_html(
             continue
         while budget > 0:
             data, listed = _packed(prompts, budget)
-            page = _page(summary, audit, audit_text, detail, data, listed, len(prompts))
-            over = len(page.encode()) - SIZE_LIMIT + 1
+            whole = _page(summary, audit, audit_text, detail, data, listed, len(prompts))
+            over = len(whole.encode()) - SIZE_LIMIT + 1
             if over <= 0:
-                return page
+                return whole
             budget -= over + budget // 20
         if len(bare.encode()) < SIZE_LIMIT:
             return bare
@@ -213,9 +206,16 @@ def _page(
     listed: int,
     answers: int,
 ) -> str:
-    environment = _environment()
+    environment = page.environment(
+        {
+            "tokens": heatmap.tokens,
+            "percent": heatmap.percent,
+            "fraction": heatmap.fraction,
+            "interval": heatmap.interval,
+        }
+    )
     facts = readable_facts(summary.facts)
-    style, script = _asset("prove.css"), _asset("prove.js")
+    style, script = page.asset("prove.css"), page.asset("prove.js")
     audit_json = "" if audit is None else json.dumps(audit, indent=2, default=str)
     return environment.get_template("prove.html.j2").render(
         summary=summary,
@@ -232,62 +232,9 @@ def _page(
         swatches=[(heatmap.colour(i / 8), i) for i in range(9)],
         listed=listed,
         answers=answers,
-        style=_trusted(style),
-        script=_trusted(script),
-        style_hash=_hash(style),
-        script_hash=_hash(script),
-        # "<" cannot end the script element when it is written as an escape.
-        data=_trusted(json.dumps(data).replace("<", "\\u003c")),
+        style=page.trusted(style),
+        script=page.trusted(script),
+        style_hash=page.policy_hash(style),
+        script_hash=page.policy_hash(script),
+        data=page.embedded(data),
     )
-
-
-def _environment() -> Environment:
-    """Return the template engine: escapes everything, and shows control characters.
-
-    Raises MissingPartError without jinja2.
-    """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingPartError(
-            "an HTML report needs the package jinja2, which is not installed; "
-            'install it with: pip install "ropewalk[prove]"'
-        ) from error
-
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        tokens=heatmap.tokens,
-        percent=heatmap.percent,
-        fraction=heatmap.fraction,
-        interval=heatmap.interval,
-    )
-    return environment
-
-
-def _shown(value: object) -> object:
-    """Make control characters visible in every plain string that the template prints."""
-    if isinstance(value, str) and not hasattr(value, "__html__"):
-        return visible(value, newlines=True)
-    return f"{value:g}" if isinstance(value, float) else value
-
-
-def _trusted(text: str) -> object:
-    """Mark our own style, script and base64 as markup."""
-    from markupsafe import Markup
-
-    return Markup(text)  # noqa: S704
-
-
-def _asset(name: str) -> str:
-    return (resources.files("ropewalk.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
