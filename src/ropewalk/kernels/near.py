@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ropewalk.errors import UsageError
 from ropewalk.kernels import near_reference as reference
+from ropewalk.kernels.cpu import near as compiled
 
 ROUNDING = 2.0**-24
 """Half the distance from 1 to the next float32."""
@@ -36,6 +37,8 @@ def cosines(rows: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
             f"rows are {rows.dtype} and queries {queries.dtype}; rows hold floating point "
             "numbers, queries float32"
         )
+    if len(queries) and compiled.serves(rows):
+        return compiled.cosines(rows, queries)
     return reference.cosines(rows, queries)
 
 

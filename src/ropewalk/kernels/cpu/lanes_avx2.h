@@ -41,6 +41,13 @@ struct Lanes {
     static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
     static Floats sub(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
 
+    static Floats fma(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+    static float sum(Floats v) {
+        const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+        const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+    }
+
     // Of lanes 0 1 2 ..: 0 0 1 1 .., the upper half likewise, and 1 0 3 2 ..
     static Floats low_twice(Floats v) {
         return _mm256_permutevar8x32_ps(v, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));

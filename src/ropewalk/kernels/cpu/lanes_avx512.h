@@ -39,6 +39,18 @@ struct Lanes {
     static Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
     static Floats sub(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
 
+    static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+    static float sum(Floats v) {
+        // Through memory: GCC 12 warns of its own headers where halves are taken out of registers.
+        alignas(64) float held[width];
+        _mm512_store_ps(held, v);
+        const __m256 eight = _mm256_add_ps(_mm256_load_ps(held), _mm256_load_ps(held + 8));
+        const __m128 four =
+            _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+        const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+    }
+
     // Of lanes 0 1 2 ..: 0 0 1 1 .., the upper half likewise, and 1 0 3 2 ..
     static Floats low_twice(Floats v) {
         const __m512i order = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);

@@ -1,0 +1,6 @@
+#include "lanes_baseline.h"
+#include "near_rows.h"
+
+void near_block_baseline(const NearRequest& request, int64_t first, int64_t last) {
+    near_block<Lanes>(request, first, last);
+}
