@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
+from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row, Sharing
 from ropewalk.prove.store import DATABASE, IDENTITY, SCHEMA_VERSION, Store
 
 FACTS = {"model": "aa", "schedule": "bb", "tokenizer": "cc", "seed": "0", "lengths": "64"}
@@ -42,13 +42,46 @@ def test_what_was_kept_is_read_back_exactly(tmp_path: Path) -> None:
         assert store.facts() == FACTS
 
 
-def test_a_file_from_before_tasks_is_refused_and_not_misread(tmp_path: Path) -> None:
-    Store.open(tmp_path, FACTS).close()
+FORMAT_1 = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE answers (
+    prompt_hash TEXT PRIMARY KEY,
+    length INTEGER NOT NULL, depth REAL NOT NULL, trial INTEGER NOT NULL, control TEXT NOT NULL,
+    actual_length INTEGER NOT NULL, actual_depth REAL NOT NULL,
+    key TEXT NOT NULL, value TEXT NOT NULL,
+    outcome TEXT NOT NULL, log_probability REAL, printed TEXT NOT NULL, seconds REAL NOT NULL,
+    prompt_text TEXT NOT NULL
+);
+INSERT INTO facts VALUES ('model', 'aa');
+INSERT INTO answers VALUES
+    ('h', 512, 0.5, 1, 'none', 511, 0.49, 'k', 'v', 'HIT', -0.25, 'v', 1.5, 'the prompt');
+PRAGMA application_id = 1380929605;
+PRAGMA user_version = 1;
+"""
+"""A whole file as the first format wrote it."""
+
+
+def test_a_file_from_before_tasks_is_shown_as_it_was_and_not_gone_on_with(tmp_path: Path) -> None:
     older = sqlite3.connect(tmp_path / DATABASE)
-    older.execute("PRAGMA user_version = 1")
+    older.executescript(FORMAT_1)
     older.close()
+    with Store.read(tmp_path) as store:
+        (row,) = store.rows()
+        assert store.prompt_text("h") == "the prompt"
+        assert store.facts() == {"model": "aa"}
+    assert row.cell == Cell(512, 0.5, 1, task="single")
+    assert (row.sharing, row.tokens_read, row.actual_length) == (Sharing.NONE, 511, 511)
+    assert row.answer == Answer(Outcome.HIT, -0.25, "v", 1.5)
     with pytest.raises(StoreError, match="of format 1, from before prompts had tasks"):
         Store.open(tmp_path, FACTS)
+
+
+def test_an_answer_keeps_what_was_shared_and_how_much_was_read_for_it(tmp_path: Path) -> None:
+    kept = replace(a_row(), sharing=Sharing.NESTED, tokens_read=27)
+    with Store.open(tmp_path, FACTS) as store:
+        store.add(replace(a_row(0, Outcome.ERROR), sharing=Sharing.NESTED), "text")
+        store.add(kept, "text")
+        assert store.rows() == [kept]
 
 
 def test_an_error_is_not_done_and_is_replaced(tmp_path: Path) -> None:

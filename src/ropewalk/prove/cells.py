@@ -51,6 +51,17 @@ class Control(StrEnum):
     """The needle last before the question, at every length: what length alone costs."""
 
 
+class Sharing(StrEnum):
+    """How the prompts of one trial are related, and so what is read only once."""
+
+    NONE = "none"
+    """Every prompt is read by itself."""
+    PREFIX = "prefix"
+    """The same prompts as with NONE; the beginnings they share are read once."""
+    NESTED = "nested"
+    """One document a trial holds the needles of every length and depth; it is read once."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Cell:
     """One question: `length` tokens in all, needle at `depth`, the `trial`-th of its kind."""
@@ -111,7 +122,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A kept answer: the cell asked, what the prompt really was, and what came of it."""
+    """A kept answer: the cell asked, what the prompt really was, and what came of it.
+
+    `tokens_read` counts the prompt tokens that were read for this answer and not before it: all
+    of them without sharing, otherwise the question and what of the shared text was new.
+    """
 
     cell: Cell
     actual_length: int
@@ -120,3 +135,5 @@ class Row:
     value: str
     answer: Answer
     prompt_hash: str
+    sharing: Sharing = Sharing.NONE
+    tokens_read: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
+from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row, Sharing
 
 COLUMNS = (
     "length",
@@ -23,6 +23,8 @@ COLUMNS = (
     "seconds",
     "prompt_hash",
     "details",
+    "sharing",
+    "tokens_read",
 )
 """Lengths in tokens, depths as shares, natural logarithms."""
 
@@ -46,6 +48,8 @@ def to_record(row: Row) -> tuple[object, ...]:
         answer.seconds,
         row.prompt_hash,
         answer.details,
+        row.sharing.value,
+        row.tokens_read,
     )
 
 
@@ -66,4 +70,6 @@ def from_record(record: Sequence[Any]) -> Row:
             by["details"],
         ),
         prompt_hash=by["prompt_hash"],
+        sharing=Sharing(by["sharing"]),
+        tokens_read=by["tokens_read"],
     )

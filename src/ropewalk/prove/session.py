@@ -22,7 +22,7 @@ from ropewalk.errors import LengthError, StoreError, UsageError
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.models.rotary_tables import as_loaded, install, schedule_fingerprint
-from ropewalk.prove.cells import Prompt, Row
+from ropewalk.prove.cells import Prompt, Row, Sharing
 from ropewalk.prove.facts import plan_facts, summary_of
 from ropewalk.prove.haystack import read_sentences
 from ropewalk.prove.lock import FolderLock
@@ -247,6 +247,7 @@ def _facts(
         "recipe": recipe,
         "dtype": settings.dtype,
         "chat": "chat template" if settings.chat else "base prompt",
+        "sharing": Sharing.NONE.value,
         "command": settings.command,
         "versions": (
             f"ropewalk {__version__}, torch {torch.__version__}, "

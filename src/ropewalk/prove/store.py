@@ -36,10 +36,12 @@ IDENTITY = (
     "recipe",
     "dtype",
     "chat",
+    "sharing",
 )
 """The facts that make two runs the same run: file hash of the model, fingerprint of the
 schedule, hash of the tokenizer, seed, hash of the haystack, version of the prompt's layout,
-number type, prompt style. Lengths, depths and trials may grow in the same folder."""
+number type, prompt style, what prompts share. Lengths, depths and trials may grow in the same
+folder."""
 
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -50,11 +52,20 @@ CREATE TABLE answers (
     actual_length INTEGER NOT NULL, actual_depth REAL NOT NULL,
     key TEXT NOT NULL, value TEXT NOT NULL,
     outcome TEXT NOT NULL, log_probability REAL, printed TEXT NOT NULL, seconds REAL NOT NULL,
-    details TEXT NOT NULL, prompt_text TEXT NOT NULL
+    details TEXT NOT NULL, sharing TEXT NOT NULL, tokens_read INTEGER NOT NULL,
+    prompt_text TEXT NOT NULL
 );
 """
 
 _COLUMNS = ", ".join(COLUMNS)
+
+_BEFORE_TASKS = {
+    "task": "'single'",
+    "details": "''",
+    "sharing": "'none'",
+    "tokens_read": "actual_length",
+}
+"""What format 1 had no columns for, and what it would have said there."""
 
 # An ERROR is not an answer, and may be replaced; an answer may not.
 _ADD = f"""
@@ -62,6 +73,7 @@ INSERT INTO answers ({_COLUMNS}, prompt_text) VALUES ({", ".join("?" * (len(COLU
 ON CONFLICT (prompt_hash) DO UPDATE SET
     outcome = excluded.outcome, log_probability = excluded.log_probability,
     printed = excluded.printed, seconds = excluded.seconds, details = excluded.details,
+    sharing = excluded.sharing, tokens_read = excluded.tokens_read,
     prompt_text = excluded.prompt_text
 WHERE answers.outcome = 'ERROR'
 """  # noqa: S608 - only constants of this module
@@ -182,9 +194,15 @@ class Store:
     def rows(self) -> list[Row]:
         """Every kept row, ERRORs included, ordered by cell."""
         with _explained(self.folder, "read the results"):
+            wanted = _COLUMNS
+            if self._version() == 1:
+                wanted = ", ".join(
+                    f"{_BEFORE_TASKS[name]} AS {name}" if name in _BEFORE_TASKS else name
+                    for name in COLUMNS
+                )
             found = self._connection.execute(
-                f"SELECT {_COLUMNS} FROM answers "  # noqa: S608 - only constants of this module
-                "ORDER BY length, depth, trial, control, task, prompt_hash"
+                f"SELECT {wanted} FROM answers "  # noqa: S608 - only constants of this module
+                "ORDER BY length, depth, trial, control, task, sharing, prompt_hash"
             ).fetchall()
             return [from_record(record) for record in found]
 
@@ -224,17 +242,20 @@ class Store:
             raise StoreError(
                 f"{path} is not a results file of ropewalk: choose another --out folder."
             )
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        version = self._version()
         if version > SCHEMA_VERSION:
             raise StoreError(
                 f"{path} is of format {version}, and this ropewalk reads up to {SCHEMA_VERSION}: "
                 "update ropewalk, or choose another --out folder."
             )
-        if version < SCHEMA_VERSION:
+        if version < SCHEMA_VERSION and self._lock is not None:
             raise StoreError(
-                f"{path} is of format {version}, from before prompts had tasks: choose another "
-                "--out folder."
+                f"{path} is of format {version}, from before prompts had tasks: it can be shown, "
+                "and not be gone on with; choose another --out folder."
             )
+
+    def _version(self) -> int:
+        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
 
     def _adopt(self, facts: Mapping[str, str]) -> None:
         """Refuse the facts of another run; keep these."""
