@@ -24,7 +24,7 @@ _NORMS = ("LayerNorm", "word_embeddings_layernorm", "layernorm_embedding")
 _BIASES = ("alibi", "position_bias")
 """How models of transformers call the parts before their blocks, and ALiBi inside them."""
 
-_RUNNING_ERRORS = (RuntimeError, TypeError, ValueError, LookupError, AttributeError)
+RUNNING_ERRORS = (RuntimeError, TypeError, ValueError, LookupError, AttributeError)
 """What models of transformers raise for inputs that their code does not take."""
 
 
@@ -122,7 +122,7 @@ def watch(
         stack.enter_context(torch.inference_mode())
         try:
             model(**inputs)
-        except _RUNNING_ERRORS as error:
+        except RUNNING_ERRORS as error:
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise ModelFileError(
                 f"{type(model).__name__} cannot be run on {ids.shape[-1]} tokens: {reason}"

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from ropewalk.cli.table.context import context_command
 from ropewalk.cli.table.overview import print_overview
+from ropewalk.cli.table.positions import positions_command
 
 
 class _EitherOrder(TyperGroup):
@@ -47,3 +49,11 @@ def _model(
     context.obj = model
     if context.invoked_subcommand is None:
         print_overview(context)
+
+
+table_app.command("positions", short_help="Learned positions: trained rows, likeness, spectrum.")(
+    positions_command
+)
+table_app.command("context", short_help="One word in several sentences, layer by layer.")(
+    context_command
+)
