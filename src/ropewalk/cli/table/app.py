@@ -9,7 +9,6 @@ from typer.core import TyperGroup
 
 from ropewalk.cli.table.context import context_command
 from ropewalk.cli.table.overview import print_overview
-from ropewalk.cli.table.positions import positions_command
 
 
 class _EitherOrder(TyperGroup):
@@ -51,9 +50,6 @@ def _model(
         print_overview(context)
 
 
-table_app.command("positions", short_help="Learned positions: trained rows, likeness, spectrum.")(
-    positions_command
-)
 table_app.command("context", short_help="One word in several sentences, layer by layer.")(
     context_command
 )
