@@ -20,7 +20,8 @@ struct Block {
     int64_t stride;
     const float* queries;
     int64_t width;
-    int64_t ahead;  // bytes from a row to what is to be fetched meanwhile
+    int64_t ahead;                     // bytes from a row to what is fetched meanwhile,
+    int64_t first_ahead, last_ahead;  // for these of the R rows
 };
 
 // Sums of R rows by Q queries, and their squares where those are asked for.
@@ -89,8 +90,8 @@ inline Sums<R, Q> sums_of(const Block<T>& b) {
                 for (int q = 0; q < Q; ++q) products[r][q][c] = L::all(0.0f);
             }
         for (; i + STEP <= b.width; i += STEP) {
-            if (Squares)  // the first walk over these rows
-                for (int r = 0; r < R; ++r) fetch<STEP>(b.rows + r * b.stride + i, b.ahead);
+            for (int64_t r = b.first_ahead; r < b.last_ahead; ++r)
+                fetch<STEP>(b.rows + r * b.stride + i, b.ahead);
             for (int c = 0; c < C; ++c) {
                 typename L::Floats x[R];
                 for (int r = 0; r < R; ++r) {
@@ -119,10 +120,13 @@ inline void score(const NearRequest& request, int64_t row, int64_t query) {
     float* squares = reinterpret_cast<float*>(request.squares) + row;
     float* scores = reinterpret_cast<float*>(request.scores) + query * request.rows.count + row;
     const int64_t stride = request.rows.stride;
+    // Every walk over these rows fetches its share of the next, so that none waits for memory.
+    const int64_t walks = (request.count + Q - 1) / Q, walk = query / Q;
     const Block<T> block{reinterpret_cast<const T*>(request.rows.data) + row * stride, stride,
                          reinterpret_cast<const float*>(request.queries) + query * request.width,
                          request.width,
-                         std::max<int64_t>(AHEAD_BYTES, R * stride * sizeof(T))};
+                         std::max<int64_t>(AHEAD_BYTES, R * stride * sizeof(T)),
+                         R * walk / walks, std::min<int64_t>(R, R * (walk + 1) / walks)};
     const Sums<R, Q> sums = query == 0 ? sums_of<L, R, Q, C, true>(block)
                                        : sums_of<L, R, Q, C, false>(block);
     for (int r = 0; r < R; ++r) {
