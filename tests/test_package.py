@@ -69,8 +69,10 @@ OPTIONS = {
         "--json",
         "--csv",
     },
+    "prove diff": {"run_a", "run_b", "--html", "--seed", "--json"},
     "demo": set(),
     "show": {"folder", "--cell", "--threshold"},
+    "table positions": {"--tensor", "--html", "--json"},
     "table context": {
         "word",
         "sentences",

@@ -1,10 +1,17 @@
-"""Proofs made by hand, so that reports are tested without any model."""
+"""Proofs made by hand, so that reports are tested without any model, and a real browser."""
 
 from __future__ import annotations
 
 import math
+import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -154,3 +161,67 @@ def make_prompts() -> MakePrompts:
         return prompts
 
     return make
+
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+_OPTIONS = (
+    "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync "
+    "--virtual-time-budget=5000 --dump-dom"
+).split()
+
+Dom = Callable[..., str]
+
+
+@pytest.fixture
+def dom(tmp_path: Path) -> Dom:
+    """Return a reader of the document that Chromium makes of a page, after its scripts ran.
+
+    Skips where there is no Chromium: `apt-get install -y chromium` on Debian, or name one in the
+    environment variable CHROMIUM.
+    """
+    browser = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    if browser is None:
+        pytest.skip("no Chromium here; `apt-get install -y chromium`, or set CHROMIUM")
+
+    def read(page: str, fragment: str = "", *, script: str = "") -> str:
+        path = tmp_path / "report.html"
+        if script:
+            # The policy forbids foreign scripts, so the page under a robot's finger has none.
+            page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+            page = page.replace("</body>", f"<script>{script}</script></body>")
+        path.write_text(page, encoding="utf-8")
+        command = [browser, *_OPTIONS, f"--user-data-dir={tmp_path / 'profile'}"]
+        done = subprocess.run(
+            [*command, f"{path.as_uri()}{fragment}"],
+            capture_output=True,
+            check=True,
+            timeout=120,
+        )
+        return done.stdout.decode()
+
+    return read
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[str, list[str]]]:
+    """Return the address of a local server and the list of paths that were asked of it."""
+    paths: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", paths
+    server.shutdown()
+    thread.join()
+    server.server_close()

@@ -1,20 +1,13 @@
 """The report in a real browser: it draws, unpacks prompts, runs nothing foreign, calls nobody.
 
-Skips, all of them here: no Chromium on this machine (Debian: `apt-get install -y chromium`; or
-name one in the environment variable CHROMIUM).
+Skips, all of them here: no Chromium on this machine (see the fixture `dom`).
 """
 
 from __future__ import annotations
 
 import html as escaping
-import os
 import re
-import shutil
-import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -25,64 +18,6 @@ from ropewalk.report.prove_html import CellPrompt, render_html
 MakeSummary = Callable[..., RunSummary]
 MakePrompts = Callable[..., list[CellPrompt]]
 Dom = Callable[..., str]
-
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
-_BROWSER = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
-pytestmark = pytest.mark.skipif(
-    _BROWSER is None, reason="no Chromium here; `apt-get install -y chromium`, or set CHROMIUM"
-)
-
-_OPTIONS = (
-    "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync "
-    "--virtual-time-budget=5000 --dump-dom"
-).split()
-
-
-@pytest.fixture
-def dom(tmp_path: Path) -> Dom:
-    """Return a reader of the document that Chromium makes of a page, after its scripts ran."""
-
-    def read(page: str, fragment: str = "", *, script: str = "") -> str:
-        path = tmp_path / "report.html"
-        if script:
-            # The policy forbids foreign scripts, so the page under a robot's finger has none.
-            page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
-            page = page.replace("</body>", f"<script>{script}</script></body>")
-        path.write_text(page, encoding="utf-8")
-        command = [str(_BROWSER), *_OPTIONS, f"--user-data-dir={tmp_path / 'profile'}"]
-        done = subprocess.run(
-            [*command, f"{path.as_uri()}{fragment}"],
-            capture_output=True,
-            check=True,
-            timeout=120,
-        )
-        return done.stdout.decode()
-
-    return read
-
-
-@pytest.fixture
-def asked() -> Iterator[tuple[str, list[str]]]:
-    """Return the address of a local server and the list of paths that were asked of it."""
-    paths: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            paths.append(self.path)
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", paths
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def _prompt(document: str) -> str:

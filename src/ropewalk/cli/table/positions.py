@@ -1,0 +1,102 @@
+"""`ropewalk table MODEL positions`: a learned position table, or what the model uses instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ropewalk.cli.table.options import AsJson, Tensor, model_of, print_json
+
+if TYPE_CHECKING:
+    from ropewalk.tables.open import EmbeddingTable, ModelTables
+
+
+def positions_command(
+    context: typer.Context,
+    tensor: Tensor = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the heat map and the curves as a page, too."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure learned positions: trained rows, norms, likeness by distance, spectrum."""
+    from ropewalk.errors import UsageError
+    from ropewalk.tables.open import open_tables
+
+    tables = open_tables(model_of(context))
+    table = _table(tables, tensor)
+    if table is None:
+        instead = _instead(tables)
+        if html is not None:
+            raise UsageError(f"{instead}; there is nothing to draw")
+        if as_json:
+            print_json("positions", {"model": tables.title, "table": None, "instead": instead})
+        else:
+            typer.echo(instead)
+        return
+    _show(table, html, as_json=as_json)
+
+
+def _show(table: EmbeddingTable, html: Path | None, *, as_json: bool) -> None:
+    from rich.console import Console
+
+    from ropewalk.report import table_positions
+    from ropewalk.report.text import visible
+    from ropewalk.tables.positions_table import measure
+
+    found = measure(table)
+    if html is not None:
+        from ropewalk.files import write_whole
+        from ropewalk.report.table_positions_html import positions_html
+
+        write_whole(html, positions_html(found, table.tables.title, table.line()))
+    if as_json:
+        about: dict[str, object] = {"model": table.tables.title, "table": table.name}
+        print_json("positions", about | table_positions.document(found))
+        return
+    for line in table_positions.position_lines(found, visible(table.tables.title)):
+        typer.echo(line)
+    typer.echo()
+    console = Console(highlight=False)
+    for text in table_positions.map_lines(found):
+        console.print(text, soft_wrap=True)
+    typer.echo(f"\n{visible(table.line())}")
+    if html is not None:
+        typer.echo(f"The page is {visible(str(html))}")
+
+
+def _table(tables: ModelTables, tensor: str | None) -> EmbeddingTable | None:
+    """The table of positions; None for a model that has none.
+
+    Raises UsageError where several fit, or `tensor` does not.
+    """
+    from ropewalk.errors import UsageError
+
+    try:
+        return tables.table("positions", tensor)
+    except UsageError:
+        if tensor is not None or tables.candidates("positions"):
+            raise
+        return None
+
+
+def _instead(tables: ModelTables) -> str:
+    """One sentence: there is no table, and what the configuration says is used instead."""
+    from ropewalk.errors import RopewalkError
+    from ropewalk.models.resolve import read_spec, resolve
+    from ropewalk.report.audit_words import encoding_words
+    from ropewalk.report.text import visible
+
+    path = tables.checkpoint.path
+    none = f"{visible(tables.title)} has no table of learned positions"
+    try:
+        spec = read_spec(
+            resolve(str(path if path.is_dir() or path.suffix == ".gguf" else path.parent))
+        )
+    except RopewalkError:
+        return f"{none}, and no configuration beside it says what it uses instead"
+    used = dict.fromkeys(encoding_words(group.encoding) for group in spec.groups)
+    return f"{none}; its configuration says what it uses instead: {visible('; '.join(used))}"
