@@ -89,7 +89,7 @@ def run(
             make_prompt(kind)
         for cell in plan.cells:
             prompt = make_prompt(cell)
-            key = _key(cell, hash_of(prompt))
+            key = key_of(cell, hash_of(prompt))
             if store.done(key):
                 on_event(progress.skip(cell))
                 continue
@@ -176,7 +176,8 @@ def _pace(row: Row) -> tuple[int, float]:
     return row.actual_length, row.answer.seconds
 
 
-def _key(cell: Cell, prompt_hash: str) -> str:
+def key_of(cell: Cell, prompt_hash: str) -> str:
+    """Under what a row is kept: its cell, and the hash of run and prompt."""
     text = f"{prompt_hash}|{cell.length}|{cell.depth!r}|{cell.trial}|{cell.control}|{cell.task}"
     return hashlib.sha256(text.encode()).hexdigest()
 
