@@ -8,9 +8,10 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from ropewalk.cli.audit import audit_command
 from ropewalk.cli.convert import convert_command
@@ -18,12 +19,28 @@ from ropewalk.cli.demo import demo_command
 from ropewalk.cli.doctor import doctor_command
 from ropewalk.cli.explain import explain_app
 from ropewalk.cli.prove import prove_command
+from ropewalk.cli.prove_diff import prove_diff_command
 from ropewalk.cli.show import show_command
 from ropewalk.cli.table.app import table_app
 from ropewalk.cli.trace import trace_command
 from ropewalk.errors import RopewalkError
 
+
+class _TwoWords(TyperGroup):
+    """Takes `prove diff A B` beside `prove MODEL`: a command's name may be two words.
+
+    A model whose folder has the second word's name is written with its path: ./diff.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = " ".join(args[:2])
+        if len(args) > 1 and name in self.commands:
+            return name, self.commands[name], args[2:]
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
+    cls=_TwoWords,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -35,6 +52,9 @@ app.command("convert", short_help="Its position settings in another engine's wor
     convert_command
 )
 app.command("prove", short_help="What a model finds at every length and depth.")(prove_command)
+app.command("prove diff", short_help="Two proofs on the same prompts, and what of it is chance.")(
+    prove_diff_command
+)
 app.command("demo", short_help="Both on a small real model, in three minutes.")(demo_command)
 app.command("show", short_help="A proof again, or one prompt of it.")(show_command)
 app.command("trace", short_help="A text into a model, step by step, beside our own numbers.")(
