@@ -27,6 +27,7 @@ FLOORS = (
     "errors",
     "files",
     "rope",
+    "packing",
     "kernels",
     "positions",
     "dialects",
