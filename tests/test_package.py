@@ -74,6 +74,16 @@ OPTIONS = {
     "demo": set(),
     "show": {"folder", "--cell", "--threshold"},
     "table positions": {"--tensor", "--html", "--json"},
+    "table clusters": {
+        "--number",
+        "--seed",
+        "--fitted",
+        "--all-rows",
+        "--role",
+        "--tensor",
+        "--view",
+        "--json",
+    },
     "table context": {
         "word",
         "sentences",

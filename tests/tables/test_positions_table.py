@@ -111,12 +111,9 @@ def test_all_minilm_shows_both_lengths_of_its_training(minilm: Path) -> None:
     assert found.step is not None
     assert abs(found.step.position - 128) <= 2
     weights = open_table(minilm, "positions").whole().numpy()
-    cosines = np.corrcoef(np.vstack([weights[5], weights[6]]) @ np.eye(384))
     assert float(found.beside[6]) == pytest.approx(
         1 - cdist(weights[5:6], weights[6:7], "cosine")[0, 0], abs=1e-6
     )
-    # Nearly centred rows: correlation and cosine all but agree.
-    assert float(found.beside[6]) == pytest.approx(cosines[0, 1], abs=0.01)
 
 
 def _model(folder: Path, rows: torch.Tensor, **config: object) -> Path:

@@ -155,7 +155,8 @@ def _autocorrelation(series: Tensor) -> Tensor:
     n = series.shape[0]
     turned = torch.fft.rfft(series, 2 * n, dim=0)
     power = turned.real.square() + turned.imag.square()
-    return torch.fft.irfft(power.sum(1), 2 * n)[:n]
+    summed: Tensor = torch.fft.irfft(power.sum(1), 2 * n)
+    return summed[:n]
 
 
 def _units(rows: Tensor, finite: Tensor) -> Tensor:

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from ropewalk.cli.table.clusters import clusters_command
 from ropewalk.cli.table.context import context_command
 from ropewalk.cli.table.overview import print_overview
+from ropewalk.cli.table.positions import positions_command
 
 
 class _EitherOrder(TyperGroup):
@@ -50,6 +52,12 @@ def _model(
         print_overview(context)
 
 
+table_app.command("positions", short_help="Learned positions: trained rows, likeness, spectrum.")(
+    positions_command
+)
+table_app.command("clusters", short_help="Rows of like direction, and their central tokens.")(
+    clusters_command
+)
 table_app.command("context", short_help="One word in several sentences, layer by layer.")(
     context_command
 )

@@ -1,0 +1,51 @@
+"""`ropewalk table MODEL clusters -n K`: rows of like direction, and what is central to each."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ropewalk.cli.table.options import (
+    AsJson,
+    Role,
+    RoleName,
+    Tensor,
+    View,
+    ViewName,
+    close,
+    opened,
+    print_json,
+)
+
+
+def clusters_command(
+    context: typer.Context,
+    number: Annotated[
+        int, typer.Option("--number", "-n", metavar="K", help="How many clusters.")
+    ] = 12,
+    seed: Annotated[int, typer.Option(help="Of the sample and of the starts.")] = 0,
+    fitted: Annotated[
+        int,
+        typer.Option(metavar="ROWS", help="Rows that centres are fitted on at most, sampled."),
+    ] = 20_000,
+    all_rows: Annotated[
+        bool, typer.Option("--all-rows", help="Take in rows without a token, too.")
+    ] = False,
+    role: Role = RoleName.INPUT,
+    tensor: Tensor = None,
+    view: View = ViewName.RAW,
+    as_json: AsJson = False,
+) -> None:
+    """Put rows into K clusters of like direction: sizes, central tokens, how tight they are."""
+    from ropewalk.report.table_clusters import cluster_lines, document
+    from ropewalk.tables.clusters import cluster
+
+    table = opened(context, role, tensor, view)
+    found = cluster(table, number, seed=seed, fitted=fitted, all_rows=all_rows)
+    if as_json:
+        print_json("clusters", document(found, table))
+        return
+    for line in cluster_lines(found, table):
+        typer.echo(line)
+    close(context, table)
