@@ -84,6 +84,18 @@ OPTIONS = {
         "--view",
         "--json",
     },
+    "table compare": {
+        "other",
+        "--role",
+        "--tensor",
+        "--other-tensor",
+        "--view",
+        "--neighbours",
+        "--sample",
+        "--seed",
+        "--top",
+        "--json",
+    },
     "table context": {
         "word",
         "sentences",

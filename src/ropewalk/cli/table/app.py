@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from ropewalk.cli.table.clusters import clusters_command
+from ropewalk.cli.table.compare import compare_command
 from ropewalk.cli.table.context import context_command
 from ropewalk.cli.table.overview import print_overview
 from ropewalk.cli.table.positions import positions_command
@@ -57,6 +58,9 @@ table_app.command("positions", short_help="Learned positions: trained rows, like
 )
 table_app.command("clusters", short_help="Rows of like direction, and their central tokens.")(
     clusters_command
+)
+table_app.command("compare", short_help="Two checkpoints' rows over the tokens they share.")(
+    compare_command
 )
 table_app.command("context", short_help="One word in several sentences, layer by layer.")(
     context_command

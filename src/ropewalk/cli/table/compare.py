@@ -1,0 +1,124 @@
+"""`ropewalk table A compare B`: two checkpoints' rows over the tokens they share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ropewalk.cli.table.options import (
+    AsJson,
+    Role,
+    RoleName,
+    View,
+    ViewName,
+    identity_note,
+    model_of,
+    opened,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from ropewalk.tables.compare import Comparison, Movement
+
+
+def compare_command(
+    context: typer.Context,
+    other: Annotated[
+        str, typer.Argument(metavar="OTHER", help="The other checkpoint, in any form MODEL has.")
+    ],
+    role: Role = RoleName.INPUT,
+    tensor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="MODEL's tensor, where several fit the role.")
+    ] = None,
+    other_tensor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="OTHER's tensor, where several fit the role.")
+    ] = None,
+    view: View = ViewName.RAW,
+    neighbours: Annotated[
+        int, typer.Option("--neighbours", "-k", metavar="K", help="Neighbours that are compared.")
+    ] = 10,
+    sample: Annotated[
+        int, typer.Option(metavar="N", help="Tokens whose neighbours are compared.")
+    ] = 500,
+    seed: Annotated[int, typer.Option(help="Of that sample.")] = 0,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Tokens in each list.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two checkpoints' rows: shared tokens, what moved most, as is and turned.
+
+    Tokens are paired by their bytes, never by id. Both tables are read tile by tile.
+    """
+    from ropewalk.tables.compare import compare
+    from ropewalk.tables.open import open_table
+
+    one = opened(context, role, tensor, view)
+    two = open_table(other, role.value, tensor=other_tensor, view=view.value)
+    found = compare(one, two, k=neighbours, sample=sample, seed=seed)
+    if as_json:
+        print_json("compare", _document(found, (model_of(context), other), top, seed))
+        return
+    from ropewalk.report.table_compare import compare_lines
+    from ropewalk.report.text import visible
+
+    for line in compare_lines(found, (model_of(context), other), top):
+        typer.echo(line)
+    typer.echo(f"\nA: {visible(one.line())}\nB: {visible(two.line())}")
+    typer.echo(identity_note(context))
+
+
+def _document(found: Comparison, names: tuple[str, str], top: int, seed: int) -> dict[str, object]:
+    tables = [
+        {"model": name, "tensor": table.name, "shape": table.shape, "view": table.view}
+        for name, table in zip(names, (found.one, found.other), strict=True)
+    ]
+    shared, overlap, kept = found.shared, found.overlap, list(found.kept)
+    return {
+        "tables": tables,
+        "shared": len(shared),
+        "tokens": [shared.tokens, shared.other_tokens],
+        "paired": shared.rule,
+        "several_rows": shared.several,
+        "compared": len(kept),
+        "zero": [_token(found, pair) for pair in found.zero],
+        "not_finite": [_token(found, pair) for pair in found.not_finite],
+        "norm_ratio_median": float(found.ratios[kept].median()) if kept else None,
+        "raw": _moved(found, found.raw, top),
+        "aligned": _moved(found, found.aligned, top),
+        "overlap": overlap
+        and {
+            "k": overlap.k,
+            "sample": len(overlap.pairs),
+            "seed": seed,
+            "mean": overlap.mean,
+            "lowest": [_token(found, p) | {"share": s} for p, s in overlap.lowest(top)],
+        },
+    }
+
+
+def _moved(found: Comparison, moved: Movement | None, top: int) -> dict[str, object] | None:
+    if moved is None or not found.kept:
+        return None
+    kept = list(found.kept)
+
+    def listed(pairs: list[int]) -> list[dict[str, object]]:
+        return [
+            _token(found, p)
+            | {"cosine": float(moved.cosines[p]), "distance": float(moved.distances[p])}
+            for p in pairs
+        ]
+
+    return {
+        "mean_cosine": float(moved.cosines[kept].mean()),
+        "mean_distance": float(moved.distances[kept].mean()),
+        "residual": moved.residual,
+        "most_turned": listed(moved.most_turned(top)),
+        "furthest": listed(moved.furthest(top)),
+    }
+
+
+def _token(found: Comparison, pair: int) -> dict[str, object]:
+    return {
+        "token": found.label(pair),
+        "ids": [found.shared.rows[pair], found.shared.others[pair]],
+    }
