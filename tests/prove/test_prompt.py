@@ -187,8 +187,8 @@ def test_prompts_of_a_trial_share_all_that_stands_before_the_first_needle(
             # The last sentences before the question fill the prompt to the token.
             same = min(prompt.needle_start, length - 150)
             assert prompt.token_ids[: same - 1] == longest.token_ids[: same - 1]
-    other = maker(Cell(1500, 1.0, 1, task="order")).token_ids
-    assert shared_start(longest.token_ids, other) < 60
+        other = maker(Cell(1500, 1.0, trial + 2)).token_ids
+        assert shared_start(longest.token_ids, other) < 60
 
 
 def test_trials_depths_lengths_and_seeds_differ_and_the_same_cell_does_not(
@@ -259,7 +259,7 @@ def test_a_text_that_is_too_short_is_told_with_its_tokens(
 def test_a_text_that_names_key_or_value_itself_is_refused(
     tiny_maker: Callable[..., PromptMaker], monkeypatch: pytest.MonkeyPatch, needle: Needle
 ) -> None:
-    monkeypatch.setattr("ropewalk.prove.prompt.draw_needle", lambda *_: needle)
+    monkeypatch.setattr("ropewalk.prove.tasks.single.draw_needle", lambda *_: needle)
     text = tuple(part for sentence in OWN_TEXT for part in (sentence, "It cost 240718 in all."))
     with pytest.raises(LengthError, match="occur in the haystack by themselves"):
         tiny_maker(sentences=text)(Cell(1000, 0.5, 0))

@@ -1,0 +1,90 @@
+"""Drawing facts for one document: each unlike all the others in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from ropewalk.prove.needle import draw_needle
+from ropewalk.prove.needles.kinds import KINDS, SUBJECTS, Kind
+from ropewalk.prove.tasks.base import Hidden, Problem
+
+_DRAWS = 40
+"""Values tried of a kind, before the next one takes its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact to hide: `value` is what `key` asks for, in the words of `kind`."""
+
+    kind: Kind
+    key: str
+    value: str
+
+    @property
+    def sentence(self) -> str:
+        """The text that goes into the haystack."""
+        return self.kind.saying.format(key=self.key, value=self.value)
+
+    @property
+    def question(self) -> str:
+        """What is asked at the end."""
+        return self.kind.asking.format(key=self.key)
+
+    @property
+    def opening(self) -> str:
+        """The beginning of the answer, which a base model continues with the value."""
+        return self.kind.opening.format(key=self.key)
+
+    def problem(self, wrong: tuple[str, ...] = ()) -> Problem:
+        """What is asked for this fact; `wrong` are the values of facts beside it."""
+        return Problem(
+            hidden=(Hidden(self.sentence),),
+            question=self.question,
+            opening=self.opening,
+            values=(self.value,),
+            key=self.key,
+            wrong=wrong,
+            secret=(self.key, self.value),
+            noun=self.kind.noun,
+        )
+
+
+def draw_facts(random: Random) -> Iterator[Fact]:
+    """Facts without end, each unlike all before it.
+
+    Kinds take turns, so that neighbours differ in kind. Subjects differ in their first two
+    letters as long as there are such, then in the word, and are made up once the known words are
+    spent; values differ, and none occurs in another.
+    """
+    subjects = _subjects(random)
+    turn = random.randrange(len(KINDS))
+    values: list[str] = []
+    while True:
+        kind = KINDS[turn % len(KINDS)]
+        turn += 1
+        for _ in range(_DRAWS):
+            value = kind.draw(random)
+            if not any(value in other or other in value for other in values):
+                values.append(value)
+                yield Fact(kind, next(subjects), value)
+                break
+
+
+def _subjects(random: Random) -> Iterator[str]:
+    """Known words, those with a beginning of their own first; then made-up ones."""
+    words = random.sample(SUBJECTS, len(SUBJECTS))
+    beginnings: set[str] = set()
+    later: list[str] = []
+    for word in words:
+        if word[:2] in beginnings:
+            later.append(word)
+        else:
+            beginnings.add(word[:2])
+            yield word
+    yield from later
+    needles = [draw_needle(random)]
+    while True:
+        yield needles[-1].key
+        needles.append(draw_needle(random, needles))
