@@ -1,0 +1,166 @@
+"""The reference decoder: one model under every encoding, used the way transformers uses models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from ropewalk.decoder import Decoder, DecoderConfig, Position, register
+from ropewalk.errors import ConfigError, PositionError
+from ropewalk.packing.layout import Layout
+
+EVERY = get_args(Position)
+
+
+def _decoder(position: Position, *, reassert: bool = False) -> Any:
+    torch.manual_seed(0)
+    config = DecoderConfig(
+        vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        position=position, trained_length=48, reassert=reassert,
+    )  # fmt: skip
+    model: Any = Decoder(config)
+    return model.eval().requires_grad_(False)
+
+
+@pytest.fixture
+def ids() -> Tensor:
+    return torch.randint(0, 64, (2, 20), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("position", EVERY)
+@pytest.mark.parametrize("reassert", [False, True])
+def test_reading_in_two_parts_is_reading_at_once(
+    position: Position, reassert: bool, ids: Tensor
+) -> None:
+    model = _decoder(position, reassert=reassert)
+    first = model(ids[:, :12], use_cache=True)
+    cache = getattr(first, "cache", None) or first.past_key_values
+    torch.testing.assert_close(
+        model(ids[:, 12:], cache=cache).logits, model(ids).logits[:, 12:], atol=1e-5, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("position", EVERY)
+def test_generation_is_the_same_with_padding_before_the_prompt(
+    position: Position, ids: Tensor
+) -> None:
+    model, prompt = _decoder(position), ids[:, :5]
+    told = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    bare = model.generate(prompt, **told)
+    padded = torch.cat([torch.zeros(2, 3, dtype=torch.int64), prompt], dim=1)
+    real = (torch.arange(8) >= 3).long().expand(2, -1)
+    assert torch.equal(model.generate(padded, attention_mask=real, **told)[:, 8:], bare[:, 5:])
+    # And what generation says is the most likely token each time, by reading everything anew.
+    for end in range(5, 11):
+        assert torch.equal(model(bare[:, :end]).logits[:, -1].argmax(-1), bare[:, end])
+
+
+@pytest.mark.parametrize("position", EVERY)
+def test_packed_documents_are_read_as_if_alone(position: Position, ids: Tensor) -> None:
+    model = _decoder(position)
+    layout = Layout.of([9, 1, 10])
+    row = ids[:1]
+    packed = model(
+        row, position_ids=layout.position_ids()[None], documents=layout.documents()[None]
+    ).logits
+    for start, size in zip(layout.starts, layout.seq_lens, strict=True):
+        part = slice(start, start + size)
+        torch.testing.assert_close(
+            packed[:, part], model(row[:, part]).logits, atol=1e-5, rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("position", EVERY)
+def test_a_saved_decoder_loads_through_the_auto_classes_with_its_head_tied(
+    position: Position, ids: Tensor, tmp_path: Path
+) -> None:
+    register()
+    model = _decoder(position)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    assert loaded.lm_head.weight is loaded.embed_tokens.weight
+    torch.testing.assert_close(loaded(ids).logits, model(ids).logits, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("position", EVERY)
+def test_order_matters_under_every_encoding_and_under_none_by_the_causal_mask_alone(
+    position: Position, ids: Tensor
+) -> None:
+    model = _decoder(position, reassert=False)
+    swapped = ids.clone()
+    swapped[:, :2] = ids[:, [1, 0]]
+    one, other = model(ids).logits[:, -1], model(swapped).logits[:, -1]
+    assert (one - other).abs().max() > 1e-4
+
+
+def test_a_learned_table_refuses_what_lies_beyond_it_and_others_go_on(ids: Tensor) -> None:
+    long = ids.repeat(1, 4)
+    with pytest.raises(PositionError, match="48 positions"):
+        _decoder("learned")(long)
+    for position in EVERY:
+        if position != "learned":
+            assert _decoder(position)(long).logits.isfinite().all()
+
+
+def test_the_loss_is_the_cross_entropy_of_the_next_token(ids: Tensor) -> None:
+    model = _decoder("rope")
+    out = model(ids, labels=ids.masked_fill(torch.arange(20) < 3, -100))
+    told = out.logits[:, 2:-1].log_softmax(-1)
+    expected = -told.gather(-1, ids[:, 3:, None]).mean()
+    torch.testing.assert_close(out.loss, expected)
+
+
+def test_hidden_states_are_the_inputs_of_the_blocks_and_the_normed_end(ids: Tensor) -> None:
+    model = _decoder("sinusoidal")
+    states = model(ids, output_hidden_states=True).hidden_states
+    assert len(states) == 3
+    torch.testing.assert_close(model.lm_head(states[-1]), model(ids).logits)
+
+
+def test_gradients_are_the_same_with_checkpointing(ids: Tensor) -> None:
+    grads = []
+    for on in (False, True):
+        model = _decoder("alibi").train().requires_grad_(True)
+        if on:
+            model.activation_checkpointing_enable()
+        model(ids, labels=ids).loss.backward()
+        grads.append(model.embed_tokens.weight.grad)
+    torch.testing.assert_close(grads[0], grads[1])
+
+
+def test_parameters_differ_only_by_what_the_encoding_adds() -> None:
+    counts = {p: sum(w.numel() for w in _decoder(p).parameters()) for p in EVERY}
+    bare = counts["none"]
+    assert counts["sinusoidal"] == counts["rope"] == counts["alibi"] == bare
+    assert counts["learned"] - bare == 48 * 32
+    assert counts["t5"] - bare == 32 * 4
+    assert counts["raw_index"] - bare == 32 * 33
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"position": "magic"}, "position 'magic' is not known"),
+        ({"hidden_size": 30}, "hidden_size 30 does not divide over 4 heads"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),
+        ({"trained_length": -1}, "trained_length is -1"),
+    ],
+)
+def test_configurations_that_make_no_model_are_refused(
+    changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        DecoderConfig(**changes)  # type: ignore[arg-type]
+
+
+def test_what_is_no_input_is_refused(ids: Tensor) -> None:
+    model = _decoder("rope")
+    with pytest.raises(PositionError, match="either input_ids or inputs_embeds"):
+        model()
+    with pytest.raises(PositionError, match="the table has 64 rows"):
+        model(ids + 60)
