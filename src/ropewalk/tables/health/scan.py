@@ -1,0 +1,166 @@
+"""One pass over a table for what a row tells by itself: its norm, its kind, its bits' digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from ropewalk.tables.principal import finite_rows
+from ropewalk.tables.vocabulary import Kind
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ropewalk.tables.open import EmbeddingTable
+
+TILE_NUMBERS = 2**22
+"""Numbers of a tile: 16 MiB in fp32, whatever the width."""
+
+NO_TOKEN, ROW = "no token", "row"
+KINDS = (*(kind.value for kind in Kind), NO_TOKEN, ROW)
+"""What a row may be; `ROW` is all that is known of it without a vocabulary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A row and what it stands for, as `EmbeddingTable.label` shows it."""
+
+    row: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A row, what it stands for, its kind (of KINDS), and the number it is ranked by."""
+
+    row: int
+    label: str
+    kind: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Rows that have something in common: how many, all of them as (first, last), some by name."""
+
+    count: int
+    ranges: tuple[tuple[int, int], ...]
+    shown: tuple[Named, ...]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What each row of `table` is, by row number.
+
+    `norms` (rows,) fp64 are L2 norms, NaN or infinite where the row is. `finite`, `zero`,
+    `oversized` (beyond what fp32 can square), `tokened` and `usable` are (rows,) bool; usable rows
+    are finite, not zero, not oversized: they have a direction. `kinds` (rows,) uint8 are places
+    in KINDS. `digests` are 16 bytes of each row's bits.
+    """
+
+    table: EmbeddingTable
+    norms: Tensor
+    finite: Tensor
+    zero: Tensor
+    oversized: Tensor
+    kinds: Tensor
+    digests: tuple[bytes, ...]
+
+    @property
+    def usable(self) -> Tensor:
+        """(rows,) bool: rows with a direction."""
+        return self.finite & ~self.zero & ~self.oversized
+
+    @property
+    def tokened(self) -> Tensor:
+        """(rows,) bool: rows that have a token; all of them without a vocabulary."""
+        return self.kinds != KINDS.index(NO_TOKEN)
+
+    def counted(self, *, all_rows: bool) -> Tensor:
+        """(rows,) bool: usable rows, those without a token only with `all_rows`."""
+        return self.usable if all_rows else self.usable & self.tokened
+
+    def kind(self, row: int) -> str:
+        """What a row is, of KINDS."""
+        return KINDS[int(self.kinds[row])]
+
+    def stretch(self, mask: Tensor, shown: int) -> Stretch:
+        """The rows of a mask (rows,), the first `shown` of them by name."""
+        rows: list[int] = mask.nonzero().flatten().tolist()
+        return Stretch(len(rows), ranges(rows), self.named(rows[:shown]))
+
+    def named(self, rows: Iterable[int]) -> tuple[Named, ...]:
+        """Rows with what they stand for."""
+        return tuple(Named(row, self.table.label(row)) for row in rows)
+
+    def ranked(self, rows: Iterable[int], scores: Iterable[float]) -> tuple[Ranked, ...]:
+        """Rows with what they stand for, in the order given."""
+        return tuple(
+            Ranked(row, self.table.label(row), self.kind(row), float(score))
+            for row, score in zip(rows, scores, strict=True)
+        )
+
+
+def tile_rows(table: EmbeddingTable) -> int:
+    """How many rows make a tile of TILE_NUMBERS numbers."""
+    return max(1, TILE_NUMBERS // table.width)
+
+
+def scan(table: EmbeddingTable) -> Scan:
+    """Go over the table once."""
+    import torch
+
+    norms, finite, zero, oversized = [], [], [], []
+    digests: list[bytes] = []
+    for _, rows in table.tiles(tile_rows(table)):
+        # fp64, in which the square of no fp32 number overflows or vanishes.
+        norm = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+        whole = torch.isfinite(rows).all(1)
+        norms.append(norm)
+        finite.append(whole)
+        zero.append((rows == 0).all(1))
+        oversized.append(whole & ~finite_rows(rows.float()))
+        digests += _digests(rows)
+    return Scan(
+        table,
+        torch.cat(norms),
+        torch.cat(finite),
+        torch.cat(zero),
+        torch.cat(oversized),
+        _kinds(table),
+        tuple(digests),
+    )
+
+
+def ranges(rows: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Ascending rows as stretches without a gap: (first, last) of each."""
+    found: list[tuple[int, int]] = []
+    for row in rows:
+        if found and found[-1][1] == row - 1:
+            found[-1] = (found[-1][0], row)
+        else:
+            found.append((row, row))
+    return tuple(found)
+
+
+def _digests(rows: Tensor) -> list[bytes]:
+    import torch
+
+    bits = rows.contiguous().view(torch.uint8).numpy()
+    return [blake2b(row, digest_size=16).digest() for row in bits]
+
+
+def _kinds(table: EmbeddingTable) -> Tensor:
+    import torch
+
+    vocabulary = table.vocabulary
+    if vocabulary is None:
+        return torch.full((table.rows,), KINDS.index(ROW), dtype=torch.uint8)
+    place = {name: at for at, name in enumerate(KINDS)}
+    listed = [
+        place[NO_TOKEN if (token := vocabulary.token(row)) is None else token.kind.value]
+        for row in range(table.rows)
+    ]
+    return torch.tensor(listed, dtype=torch.uint8)
