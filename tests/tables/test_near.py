@@ -14,8 +14,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ropewalk.errors import RowError, UsageError
+from ropewalk.tables.answer import Question, answer
 from ropewalk.tables.near import neighbours, unit_rows
 from ropewalk.tables.open import open_table
+from ropewalk.tables.words import of_word
 
 Numbers = Callable[..., Tensor]
 
@@ -132,3 +134,50 @@ def test_a_query_without_direction_is_refused() -> None:
 def test_an_excluded_id_without_a_row_is_refused() -> None:
     with pytest.raises(RowError, match=r"row 6 .* it has 6 rows, 0 to 5"):
         neighbours(torch.randn(6, 2), torch.randn(2), 1, exclude=[[6]])
+
+
+def test_a_quantised_table_is_searched_by_its_dequantised_rows(smollm2_gguf: Path) -> None:
+    table = open_table(smollm2_gguf)
+    assert table.storage == "Q8_0"
+    rows, queries = table.whole(), table[[5000, 300]]
+    found = neighbours(open_table(smollm2_gguf), queries, 20)
+    for q in range(2):
+        expected = sorted_plainly(rows, queries[q], 20)
+        assert found.ids[q].tolist() == [row for row, _ in expected]
+        assert found.scores[q].tolist() == pytest.approx([s for _, s in expected], abs=2e-9)
+
+
+def test_order_and_scores_are_gensims(wordllama: Path) -> None:
+    models = pytest.importorskip("gensim.models")
+    table = open_table(wordllama)
+    rows = table.whole().float()
+    vectors = models.KeyedVectors(table.width)
+    vectors.add_vectors([str(row) for row in range(table.rows)], rows.numpy())
+    for word in ("king", "river", "seven", "Paris"):
+        asked = of_word(table, word)
+        theirs = vectors.most_similar(str(asked.ids[0]), topn=25)
+        found = answer(table, [Question(asked)], 25).answers[0].found
+        assert [str(row) for row, _ in found] == [key for key, _ in theirs]
+        assert [s for _, s in found] == pytest.approx([s for _, s in theirs], abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Call to deprecated `init_sims`:DeprecationWarning")
+@pytest.mark.parametrize("by_product", [False, True])
+def test_analogies_are_gensims(wordllama: Path, by_product: bool) -> None:
+    models = pytest.importorskip("gensim.models")
+    table = open_table(wordllama)
+    vectors = models.KeyedVectors(table.width)
+    vectors.add_vectors([str(row) for row in range(table.rows)], table.whole().float().numpy())
+    for a, b, c in (
+        ("man", "woman", "king"),
+        ("France", "Paris", "Germany"),
+        ("go", "went", "see"),
+    ):
+        one, two, three = (of_word(table, word) for word in (a, b, c))
+        keys = [str(asked.ids[0]) for asked in (three, two, one)]
+        ask = vectors.most_similar_cosmul if by_product else vectors.most_similar
+        theirs = ask(positive=keys[:2], negative=keys[2:], topn=10)
+        question = Question(three, (two,), (one,), by_product)
+        found = answer(table, [question], 10).answers[0].found
+        assert [str(row) for row, _ in found] == [key for key, _ in theirs]
+        assert [s for _, s in found] == pytest.approx([s for _, s in theirs], rel=2e-5)

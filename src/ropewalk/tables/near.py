@@ -85,7 +85,7 @@ def neighbours(
         for i in range(0, len(units), _QUERIES_AT_ONCE)
     ]
     most = min(len(units), _QUERIES_AT_ONCE)
-    for start, stretch in _stretches(table, max(1, _SCORES_AT_ONCE // most)):
+    for start, stretch in stretches(table, max(1, _SCORES_AT_ONCE // most)):
         for search in searches:
             search.add(start, stretch)
     zero, not_finite = tuple(searches[0].zero), tuple(searches[0].not_finite)
@@ -245,18 +245,24 @@ class _Search:
         return doubtful[finite & ~zero]
 
 
-def _stretches(table: EmbeddingTable | Tensor, most: int) -> Iterator[tuple[int, Tensor]]:
-    """The table from end to end: the id of a first row, and rows as long as memory bears."""
+def stretches(table: EmbeddingTable | Tensor, most: int) -> Iterator[tuple[int, Tensor]]:
+    """The table from end to end: the id of a first row, and up to `most` rows, mapped where
+    the file holds plain floats.
+    """
     import torch
 
-    if isinstance(table, torch.Tensor):
-        for start in range(0, len(table), most):
-            yield start, table[start : start + most]
-    elif not table.transforms and table.size == table.rows * table.width * table.dtype.itemsize:
-        # Plain floats: mapped, they are the file's own pages.
-        yield from _stretches(table.whole(), most)
-    else:
+    rows = table if isinstance(table, torch.Tensor) else mapped(table)
+    if rows is not None:
+        for start in range(0, len(rows), most):
+            yield start, rows[start : start + most]
+    elif not isinstance(table, torch.Tensor):
         yield from table.tiles(min(most, 8192))
+
+
+def mapped(table: EmbeddingTable) -> Tensor | None:
+    """All rows of a table of plain floats as its file's own pages; None for any other table."""
+    plain = table.size == table.rows * table.width * table.dtype.itemsize
+    return table.whole() if plain and not table.transforms else None
 
 
 def _cosines(rows: Tensor, units: Tensor) -> Tensor:
@@ -295,10 +301,7 @@ def _check(
     among: Tensor | None,
 ) -> None:
     """Refuse sizes that do not fit one another."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise UsageError(f"k is {k!r}; ask for 1 or more neighbours")
-    if k > rows:
-        raise UsageError(f"k is {k}, and the table has {rows} rows; ask for at most {rows}")
+    check_k(k, rows)
     if units.dim() != 2 or units.shape[1] != width:
         raise UsageError(
             f"queries are {tuple(units.shape)}; for this table they are (queries, {width})"
@@ -310,3 +313,11 @@ def _check(
             f"among is {tuple(among.shape)} of {among.dtype}; it says for each of {rows} rows "
             "whether it is compared, as bool"
         )
+
+
+def check_k(k: int, rows: int) -> None:
+    """Refuse a number of neighbours that a table of `rows` cannot have. Raises UsageError."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise UsageError(f"k is {k!r}; ask for 1 or more neighbours")
+    if k > rows:
+        raise UsageError(f"k is {k}, and the table has {rows} rows; ask for at most {rows}")

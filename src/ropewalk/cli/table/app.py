@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from ropewalk.cli.table.clusters import clusters_command
 from ropewalk.cli.table.compare import compare_command
 from ropewalk.cli.table.context import context_command
+from ropewalk.cli.table.near import near_command
 from ropewalk.cli.table.overview import print_overview
 from ropewalk.cli.table.positions import positions_command
 
@@ -53,6 +54,7 @@ def _model(
         print_overview(context)
 
 
+table_app.command("near", short_help="The rows nearest to a word; analogies.")(near_command)
 table_app.command("positions", short_help="Learned positions: trained rows, likeness, spectrum.")(
     positions_command
 )

@@ -1,0 +1,205 @@
+"""From what a user types to rows of a table: a word, a row's number, or a text of several tokens.
+
+Which row is a word? Most vocabularies have " cat", as it stands within a sentence, and "cat", as
+it stands at its beginning or inside a longer word. The rule: the word with a space before it,
+where that is a token; else as it was written; never in another case. All spellings that are
+tokens are reported, the one that was used among them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ropewalk.errors import MissingPartError, ModelFileError, RowError, UsageError
+from ropewalk.tables.display import display, parse
+from ropewalk.tables.near import unit_rows
+from ropewalk.tables.stored import check_rows
+from ropewalk.tables.vocabulary import Spelling, Vocabulary
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ropewalk.tables.open import EmbeddingTable
+
+_SHOWN = 8
+"""Tokens of a word that is none, or rows of a key, that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for, and the rows that stand for it: one, or those of a text's tokens.
+
+    `used` is the spelling that was taken, None for rows and texts; `others` are further spellings
+    of the word that are tokens.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    used: Spelling | None = None
+    others: tuple[Spelling, ...] = ()
+
+    def vector(self, table: EmbeddingTable, mapped: Tensor | None = None) -> Tensor:
+        """Its direction (width,) in float64: of its row, or the mean of its rows at length 1.
+
+        Rows are taken from `mapped`, all rows of the table, where the caller has them. Raises
+        UsageError for rows without direction, or that cancel out.
+        """
+        rows = table[list(self.ids)] if mapped is None else mapped[list(self.ids)]
+        for row, values in zip(self.ids, rows, strict=True):
+            peak = float(values.double().abs().amax())
+            if not 0.0 < peak < float("inf"):
+                holds = "is all zeros" if peak == 0.0 else "holds NaN or infinity"
+                raise UsageError(
+                    f"row {row}, {table.label(row)}, {holds}: it has no direction, and nothing is "
+                    "near it"
+                )
+        return mean_direction(unit_rows(rows), [1.0] * len(self.ids))
+
+
+def mean_direction(units: Tensor, weights: Sequence[float]) -> Tensor:
+    """The weighted mean (width,) of unit rows (n, width). Raises UsageError where it vanishes."""
+    import torch
+
+    mean: Tensor = (torch.tensor(weights, dtype=torch.float64)[:, None] * units).mean(0)
+    if float(mean.norm()) < 1e-12:
+        raise UsageError("these rows cancel one another out: what is left has no direction")
+    return mean
+
+
+def of_row(table: EmbeddingTable, row: int) -> Asked:
+    """A row by its number. Raises RowError for one that the table does not have."""
+    check_rows([row], table.rows, f"the {table.role} table {table.name!r}")
+    return Asked(table.label(row), (row,))
+
+
+def of_word(table: EmbeddingTable, word: str, *, exact: bool = False) -> Asked:
+    """The row of a word by the rule above; with `exact`, of the very bytes that `word` displays.
+
+    Where several rows have these bytes, the lowest is used. Raises UsageError for an empty word,
+    one that is no single token (its tokens and its other spellings are named), and a table
+    without a vocabulary, RowError for a token without a row.
+    """
+    vocabulary = _vocabulary(table, word)
+    if not word.strip() and not exact:
+        raise UsageError(
+            f"the word is {'empty' if not word else 'nothing but space'}; give a word, or with "
+            "--exact the very bytes of a token: ␣ is a space, <0x0A> a line feed"
+        )
+    found = _exactly(vocabulary, word) if exact else vocabulary.spellings(word)
+    used = next((s for s in _preferred(word, found)), None) if not exact else (found or (None,))[0]
+    if used is None:
+        raise UsageError(_no_token(table, vocabulary, word, found, exact=exact))
+    row = used.ids[0]
+    if row >= table.rows:
+        raise RowError(
+            f"{display(used.key)} is token {row}, and the {table.role} table {table.name!r} has "
+            f"{table.rows} rows, 0 to {table.rows - 1}: this token has none"
+        )
+    return Asked(word, (row,), used, tuple(s for s in found if s is not used))
+
+
+def of_text(table: EmbeddingTable, text: str) -> Asked:
+    """The rows of a text's tokens, by the model's own tokenizer, no special tokens added.
+
+    Raises UsageError for an empty text and a table without a tokenizer, MissingPartError and
+    ModelFileError where the tokenizer cannot be brought up, RowError for a token without a row.
+    """
+    vocabulary = _vocabulary(table, text)
+    if not text:
+        raise UsageError("the text is empty; give one of at least one token")
+    ids = tokenise(vocabulary, text)
+    if not ids:
+        raise UsageError(f"{text!r:.80} is no token to this tokenizer, and there is nothing to ask")
+    return Asked(text, tuple(check_rows(ids, table.rows, f"the {table.role} table {table.name!r}")))
+
+
+def tokenise(vocabulary: Vocabulary, text: str) -> list[int]:
+    """The ids of a text by the tokenizer that the vocabulary came from, no special tokens added.
+
+    Raises MissingPartError for a package that is missing, ModelFileError for a tokenizer that
+    cannot be brought up.
+    """
+    path = Path(vocabulary.source)
+    try:
+        if path.name == "tokenizer.json":
+            tokenizers: Any = _package("tokenizers")
+            backend = tokenizers.Tokenizer.from_file(str(path))
+            return list(backend.encode(text, add_special_tokens=False).ids)
+        transformers: Any = _package("transformers")
+        place: dict[str, object] = {"local_files_only": True, "trust_remote_code": False}
+        if path.suffix.lower() == ".gguf":
+            place["gguf_file"] = path.name
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path.parent, **place)
+        return list(tokenizer.encode(text, add_special_tokens=False))
+    except MissingPartError:
+        raise
+    except Exception as error:  # tokenizers raises a plain Exception for any damage
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ModelFileError(f"the tokenizer in {path} cannot be brought up: {said}") from error
+
+
+def _package(name: str) -> Any:
+    if importlib.util.find_spec(name) is None:
+        raise MissingPartError(
+            f"cutting a text into tokens needs {name}, which is not installed: pip install "
+            '"ropewalk[prove]"'
+        )
+    return importlib.import_module(name)
+
+
+def _vocabulary(table: EmbeddingTable, text: str) -> Vocabulary:
+    if table.vocabulary is None:
+        why = (
+            "a table of positions has no words"
+            if table.role == "positions"
+            else "no tokenizer lies beside the table"
+        )
+        raise UsageError(f"{why}, so {text!r:.80} is no row of it; give the row's number with --id")
+    return table.vocabulary
+
+
+def _exactly(vocabulary: Vocabulary, word: str) -> tuple[Spelling, ...]:
+    """The token with this display form, or these bytes."""
+    row = vocabulary.row_of(word)
+    token = None if row is None else vocabulary.token(row)
+    if row is not None and token is not None:
+        return (Spelling("exact", token.key, (row,)),)
+    key = parse(word)
+    ids = vocabulary.ids(key)
+    return (Spelling("exact", key, ids),) if ids else ()
+
+
+def _preferred(word: str, found: Sequence[Spelling]) -> list[Spelling]:
+    """Those in the case that was written, the one with a space before it first."""
+    bare = word.removeprefix(" ").encode("utf-8", errors="surrogatepass")
+    return [s for key in (b" " + bare, bare) for s in found if s.key == key]
+
+
+def _no_token(
+    table: EmbeddingTable,
+    vocabulary: Vocabulary,
+    word: str,
+    found: Sequence[Spelling],
+    *,
+    exact: bool,
+) -> str:
+    """The message for a word that is no single token."""
+    if exact:
+        return (
+            f"no token is exactly {word!r:.80}; ␣ stands for a space and <0x0A> for a byte, as in "
+            "what is printed"
+        )
+    ids = tokenise(vocabulary, word)
+    pieces = " ".join(table.label(i) if i < table.rows else f"<id {i}>" for i in ids[:_SHOWN])
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    others = ", ".join(display(s.key) for s in found)
+    other = f"; spellings that are one: {others}" if others else ""
+    return (
+        f"{word!r:.80} is no single token; it is cut into {pieces}{more}{other}. "
+        "Ask for the mean of its tokens with --text"
+    )
