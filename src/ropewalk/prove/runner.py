@@ -16,6 +16,7 @@ from ropewalk.errors import RopewalkError
 from ropewalk.prove.cells import JUDGED, Answer, Cell, Outcome, Prompt, Row
 from ropewalk.prove.plan import CostModel, Plan
 from ropewalk.prove.store import Store
+from ropewalk.prove.subjects.memory import is_out_of_memory
 
 ERRORS_IN_A_ROW = 3
 """After this many ERRORs one after the other something is broken for good."""
@@ -196,19 +197,6 @@ def _ask(subject: Subject, prompt: Prompt) -> Answer:
     except RopewalkError:
         raise
     except Exception as error:  # noqa: BLE001 - a model may raise anything, and one prompt that breaks must not cost the others
-        outcome = Outcome.OVERFLOW if _is_out_of_memory(error) else Outcome.ERROR
+        outcome = Outcome.OVERFLOW if is_out_of_memory(error) else Outcome.ERROR
         seconds = time.perf_counter() - start
         return Answer(outcome, None, f"{type(error).__name__}: {error}", seconds)
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Whether memory ran out; torch is told by names, so that it need not be imported.
-
-    torch raises OutOfMemoryError on accelerators, and on CPUs a RuntimeError of its
-    DefaultCPUAllocator.
-    """
-    if isinstance(error, MemoryError):
-        return True
-    if any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__):
-        return True
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)

@@ -12,7 +12,8 @@ import torch
 
 from ropewalk.prove.cells import Cell, Control, Outcome, Prompt
 from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.subjects.local import SMALLEST_CHUNK, LocalSubject
+from ropewalk.prove.subjects.calls import SMALLEST_CHUNK
+from ropewalk.prove.subjects.local import LocalSubject
 from ropewalk.prove.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def test_little_free_memory_cuts_the_prompt_beforehand(
     tiny_model: Callable[..., Any], tokens: Tokens, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free: list[int | None] = [1 << 20]
-    monkeypatch.setattr("ropewalk.prove.subjects.local._free_memory", lambda _: free[0])
+    monkeypatch.setattr("ropewalk.prove.subjects.calls.free_memory", lambda _: free[0])
     spy = Spy(tiny_model())
     LocalSubject(spy, tokens).answer(ask(2000))
     assert SMALLEST_CHUNK <= spy.calls[0][0] < 1000

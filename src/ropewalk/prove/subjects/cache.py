@@ -9,6 +9,7 @@ that it can go back as far as any other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -213,6 +214,14 @@ class InPlaceCache(Cache):
     def windows(self) -> list[int | None]:
         """The sliding window of every layer that keeps tokens, None where it sees everything."""
         return [getattr(layer, "sliding_window", None) for layer in self._own]
+
+    def windows_by(self, kinds: Sequence[str]) -> dict[str, int | None]:
+        """The sliding window of each kind of layer, where `kinds` names every layer's."""
+        return {
+            kind: getattr(layer, "sliding_window", None)
+            for kind, layer in zip(kinds, self.layers, strict=False)
+            if isinstance(layer, InPlaceLayer)
+        }
 
     def nbytes(self) -> int:
         """Bytes that all buffers take."""
