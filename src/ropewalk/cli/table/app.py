@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from ropewalk.cli.table.clusters import clusters_command
 from ropewalk.cli.table.compare import compare_command
 from ropewalk.cli.table.context import context_command
+from ropewalk.cli.table.health import health_command
 from ropewalk.cli.table.near import near_command
 from ropewalk.cli.table.overview import print_overview
 from ropewalk.cli.table.positions import positions_command
@@ -55,14 +56,17 @@ def _model(
 
 
 table_app.command("near", short_help="The rows nearest to a word; analogies.")(near_command)
+table_app.command("health", short_help="Norms, faulty rows, under-trained tokens, isotropy, hubs.")(
+    health_command
+)
 table_app.command("positions", short_help="Learned positions: trained rows, likeness, spectrum.")(
     positions_command
 )
-table_app.command("clusters", short_help="Rows of like direction, and their central tokens.")(
-    clusters_command
-)
 table_app.command("compare", short_help="Two checkpoints' rows over the tokens they share.")(
     compare_command
+)
+table_app.command("clusters", short_help="Rows of like direction, and their central tokens.")(
+    clusters_command
 )
 table_app.command("context", short_help="One word in several sentences, layer by layer.")(
     context_command
