@@ -123,35 +123,43 @@ class CostModel:
     per_token: float = 1e-3
     per_token_squared: float = 2.5e-8
 
-    def seconds(self, length: int) -> float:
-        """Expected seconds of one prompt of `length` tokens."""
-        return self.per_token * length + self.per_token_squared * length * length
+    def seconds(self, length: int, start: int = 0) -> float:
+        """Expected seconds of `length` tokens that go on behind `start` others read before."""
+        end = start + length
+        return self.per_token * length + self.per_token_squared * (end * end - start * start)
 
     def fit(self, seen: Sequence[tuple[int, float]]) -> CostModel:
-        """The non-negative model nearest to the (length, seconds) pairs seen.
+        """`fit_work` to whole prompts: (length, seconds) pairs."""
+        return self.fit_work([(0, length, seconds) for length, seconds in seen])
+
+    def fit_work(self, seen: Sequence[tuple[int, int, float]]) -> CostModel:
+        """The non-negative model nearest to what was seen: (start, tokens, seconds).
 
         Nearest in seconds a token, least squares, so that short prompts count as much as long
-        ones. With one length seen this model's shape is kept and scaled to it; with none it is
-        returned as it is. Pairs without tokens say nothing and are left out.
+        ones: tokens from s to s + t take per_token + per_token_squared * (2 s + t) each. With one
+        reach seen this model's shape is kept and scaled to it; with none it is returned as it is.
+        Work without tokens says nothing and is left out.
         """
-        points = [(float(length), seconds / length) for length, seconds in seen if length > 0]
+        points = [
+            (float(2 * start + tokens), seconds / tokens)
+            for start, tokens, seconds in seen
+            if tokens > 0
+        ]
         if not points:
             return self
-        mean_length = sum(length for length, _ in points) / len(points)
+        mean_reach = sum(reach for reach, _ in points) / len(points)
         mean_pace = sum(pace for _, pace in points) / len(points)
-        scatter = sum((length - mean_length) ** 2 for length, _ in points)
+        scatter = sum((reach - mean_reach) ** 2 for reach, _ in points)
         if scatter == 0:
-            scale = mean_pace * mean_length / self.seconds(int(mean_length))
+            scale = mean_pace / (self.per_token + self.per_token_squared * mean_reach)
             return CostModel(self.per_token * scale, self.per_token_squared * scale)
-        slope = (
-            sum((length - mean_length) * (pace - mean_pace) for length, pace in points) / scatter
-        )
+        slope = sum((reach - mean_reach) * (pace - mean_pace) for reach, pace in points) / scatter
         if slope <= 0:
             return CostModel(mean_pace, 0.0)
-        if slope * mean_length > mean_pace:
-            squares = sum(length * length for length, _ in points)
-            return CostModel(0.0, sum(length * pace for length, pace in points) / squares)
-        return CostModel(mean_pace - slope * mean_length, slope)
+        if slope * mean_reach > mean_pace:
+            squares = sum(reach * reach for reach, _ in points)
+            return CostModel(0.0, sum(reach * pace for reach, pace in points) / squares)
+        return CostModel(mean_pace - slope * mean_reach, slope)
 
     def eta(self, remaining: Iterable[Cell]) -> float:
         """Expected seconds for all the cells that remain."""
