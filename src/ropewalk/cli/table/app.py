@@ -11,6 +11,7 @@ from ropewalk.cli.table.clusters import clusters_command
 from ropewalk.cli.table.compare import compare_command
 from ropewalk.cli.table.context import context_command
 from ropewalk.cli.table.health import health_command
+from ropewalk.cli.table.map import map_command
 from ropewalk.cli.table.near import near_command
 from ropewalk.cli.table.overview import print_overview
 from ropewalk.cli.table.positions import positions_command
@@ -62,6 +63,7 @@ table_app.command("health", short_help="Norms, faulty rows, under-trained tokens
 table_app.command("positions", short_help="Learned positions: trained rows, likeness, spectrum.")(
     positions_command
 )
+table_app.command("map", short_help="Rows on their two widest axes, as a page.")(map_command)
 table_app.command("compare", short_help="Two checkpoints' rows over the tokens they share.")(
     compare_command
 )
