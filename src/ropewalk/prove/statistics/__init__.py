@@ -10,13 +10,12 @@ accuracy, and a length of which too few answers could be judged (COVERAGE) gets 
 from ropewalk.prove.statistics.clusters import over_documents
 from ropewalk.prove.statistics.evidence import (
     FEWEST_DOCUMENTS,
-    Evidence,
     Independent,
     SharedDocuments,
-    evidence_of,
     further_trials,
 )
 from ropewalk.prove.statistics.intervals import Z, wilson
+from ropewalk.prove.statistics.looks import Evidence, Repeated, evidence_of
 from ropewalk.prove.statistics.tally import grid_of, summarise
 from ropewalk.prove.statistics.thresholds import (
     AbsoluteThreshold,
@@ -31,6 +30,7 @@ __all__ = [
     "Evidence",
     "Independent",
     "RelativeThreshold",
+    "Repeated",
     "SharedDocuments",
     "Threshold",
     "Z",

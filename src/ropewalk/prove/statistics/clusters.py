@@ -39,6 +39,8 @@ TAIL = 0.025
 
 Counts = tuple[int, int]
 """Hits and judged answers of one document."""
+Ends = tuple[float, float]
+"""The low and the high end of an interval."""
 
 
 def over_documents(documents: Iterable[Counts]) -> Share:
@@ -79,15 +81,35 @@ def spread(documents: Mapping[Counts, float]) -> tuple[float, float, float]:
     """
     import numpy as np
 
+    posterior = posterior_of(documents)
+    below = np.concatenate([[0.0], np.cumsum(posterior.sum(axis=1))])
+    low, high = np.interp([TAIL, 1 - TAIL], below, _edges())
+    return float(low), float(high), float(posterior.sum(axis=0) @ _correlations())
+
+
+def never_left(documents: Mapping[Counts, float], chance: float) -> Ends:
+    """The ends of a confidence sequence for p: they hold at every look, however many there are.
+
+    With the ratio of the posterior density of p to its prior one as the wager, p leaves the set of
+    ratios above `chance` with at most that probability, ever (J. Ville, 1939; H. Robbins, 1970).
+    r is integrated out as in `spread`, so that the promise is kept on average over r.
+    """
+    import numpy as np
+
+    ratio = posterior_of(documents).sum(axis=1) * SHARES
+    inside = np.flatnonzero(ratio > chance)
+    return float(_edges()[inside[0]]), float(_edges()[inside[-1] + 1])
+
+
+def posterior_of(documents: Mapping[Counts, float]) -> NDArray[np.float64]:
+    """What is left for p and r on the grid, (SHARES, CORRELATIONS), adding up to 1."""
+    import numpy as np
+
     log_posterior = np.zeros((SHARES, CORRELATIONS))
     for (hits, judged), weight in documents.items():
         log_posterior += weight * _log_likelihood(hits, judged)
     posterior = np.exp(log_posterior - log_posterior.max())
-    posterior /= posterior.sum()
-    below = np.concatenate([[0.0], np.cumsum(posterior.sum(axis=1))])
-    edges = np.sin(np.arange(SHARES + 1) / SHARES * (math.pi / 2)) ** 2
-    low, high = np.interp([TAIL, 1 - TAIL], below, edges)
-    return float(low), float(high), float(posterior.sum(axis=0) @ _correlations())
+    return np.asarray(posterior / posterior.sum())
 
 
 @lru_cache(maxsize=256)
@@ -117,3 +139,10 @@ def _correlations() -> NDArray[np.float64]:
     import numpy as np
 
     return (np.arange(CORRELATIONS) + 0.5) / CORRELATIONS
+
+
+def _edges() -> NDArray[np.float64]:
+    """The SHARES + 1 edges of the grid's steps over p."""
+    import numpy as np
+
+    return np.asarray(np.sin(np.arange(SHARES + 1) / SHARES * (math.pi / 2)) ** 2)

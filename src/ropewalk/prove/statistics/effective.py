@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from ropewalk.prove import sentences
 from ropewalk.prove.cells import JUDGED, Outcome
 from ropewalk.prove.statistics.clusters import Counts
-from ropewalk.prove.statistics.evidence import Evidence
 from ropewalk.prove.statistics.intervals import wilson
+from ropewalk.prove.statistics.looks import Evidence
 from ropewalk.prove.statistics.thresholds import AbsoluteThreshold, RelativeThreshold, Threshold
 from ropewalk.prove.summary import CellSummary, EffectiveLength, LengthSummary, Share
 

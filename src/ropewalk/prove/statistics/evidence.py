@@ -98,14 +98,6 @@ class SharedDocuments:
         return sum(1 for _, judged in documents if judged)
 
 
-Evidence = Independent | SharedDocuments
-
-
-def evidence_of(sharing: str) -> Evidence:
-    """What answers are worth under a way of sharing prompts: "none", "prefix" or "nested"."""
-    return SharedDocuments() if sharing == "nested" else Independent()
-
-
 def further_trials(seen: Share, rate: float, bar: float, answers_per_trial: int) -> int | None:
     """How many further trials a cell lift the interval of one length above `bar`.
 

@@ -42,15 +42,19 @@ def mcnemar(only_first: int, only_second: int) -> float:
     if only_first < 0 or only_second < 0:
         raise UsageError(f"{min(only_first, only_second)} pairs is impossible: 0 or more can be.")
     number = only_first + only_second
-    fewer = sum(math.comb(number, k) for k in range(min(only_first, only_second) + 1))
-    # Whole numbers until the end: 2^n may be beyond any float.
-    return min(1.0, fewer * 2 / 2**number) if number < 1000 else min(1.0, _ratio(fewer, number))
-
-
-def _ratio(fewer: int, number: int) -> float:
-    """fewer * 2 / 2^number for numbers that a float cannot hold."""
-    shift = fewer.bit_length() - 60
-    return math.ldexp(fewer >> shift if shift > 0 else fewer, max(shift, 0) + 1 - number)
+    least = min(only_first, only_second)
+    # Each term by the one before it, downwards from the largest, which is given by logarithms.
+    term = math.exp(
+        math.lgamma(number + 1)
+        - math.lgamma(least + 1)
+        - math.lgamma(number - least + 1)
+        - number * math.log(2)
+    )
+    total = 0.0
+    for k in range(least, -1, -1):
+        total += term
+        term *= k / (number - k + 1)
+    return min(1.0, 2 * total)
 
 
 def sign_flip(differences: Sequence[float], seed: int = 0) -> float:

@@ -10,7 +10,8 @@ from ropewalk.prove import sentences
 from ropewalk.prove.cells import JUDGED, Cell, Control, Outcome, Row
 from ropewalk.prove.statistics.clusters import Counts
 from ropewalk.prove.statistics.effective import judge, share_of
-from ropewalk.prove.statistics.evidence import Evidence, Independent
+from ropewalk.prove.statistics.evidence import Independent
+from ropewalk.prove.statistics.looks import Evidence
 from ropewalk.prove.statistics.thresholds import Threshold
 from ropewalk.prove.summary import CellSummary, ControlSummary, RunSummary, Share
 
@@ -35,22 +36,25 @@ def summarise(
     trained_length: int | None = None,
     facts: Mapping[str, str] | None = None,
     evidence: Evidence = Independent(),  # noqa: B008 - frozen
+    grown: Mapping[int, int] | None = None,
 ) -> RunSummary:
     """All that a run says so far, finished or not; the order of rows does not matter.
 
     Only rows of the grid asked about count: other lengths, depths or trial numbers, left by a
     larger plan in the same folder, stay out (`grid_of` gives the grid of everything kept).
-    `evidence` says what the answers of one trial weigh together.
+    `evidence` says what the answers of one trial weigh together. `grown` names the lengths that
+    were given more trials than `trials`, and how many.
     """
-    kept = [row for row in rows if row.cell.trial < trials]
     ladder = tuple(sorted(lengths))
+    planned = {n: max(trials, (grown or {}).get(n, trials)) for n in ladder}
+    kept = [row for row in rows if row.cell.trial < planned.get(row.cell.length, trials)]
     columns_of_depths = tuple(sorted(depths))
     by_field: dict[tuple[int, float], list[Row]] = defaultdict(list)
     for row in kept:
         if row.cell.control is Control.NONE:
             by_field[row.cell.length, row.cell.depth].append(row)
     cells = tuple(
-        _cell(length, depth, by_field[length, depth], trials)
+        _cell(length, depth, by_field[length, depth], planned[length])
         for length in ladder
         for depth in columns_of_depths
     )

@@ -1,0 +1,78 @@
+"""More trials where they can still change the verdict, and nowhere else.
+
+Verdicts are per length, all depths together, so a length's cells are given further trials
+together: else the depths that were settled early would count less in its share. A length gets
+another trial as long as its interval straddles the threshold, up to a cap. Lengths beyond the
+first one that fails get none: nothing that is found there can change the effective length.
+
+The intervals are looked at after every round. They are a confidence sequence
+(`ropewalk.prove.statistics.looks`), so that being wrong is no likelier for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ropewalk.errors import UsageError
+from ropewalk.prove.cells import Cell, Control, Row
+from ropewalk.prove.summary import RunSummary
+
+MOST_TRIALS = 50
+"""Trials a length gets at most, where no other cap is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class UntilCertain:
+    """Go on until every length that matters is settled, or has `most_trials` trials.
+
+    Raises UsageError for a cap below 1.
+    """
+
+    most_trials: int = MOST_TRIALS
+
+    def __post_init__(self) -> None:
+        """Refuse a cap that allows nothing."""
+        if self.most_trials < 1:
+            raise UsageError(
+                f"{self.most_trials} trials at most is impossible: at least 1 must be allowed"
+            )
+
+    def round(self, summary: RunSummary, rows: Iterable[Row]) -> tuple[Cell, ...]:
+        """The cells to ask next, shortest length first; none when all is settled or capped.
+
+        `summary` must be made with `Repeated` evidence from `rows`.
+        """
+        asked: dict[int, int] = {}
+        tasks: dict[int, set[str]] = {}
+        for row in rows:
+            if row.cell.control is Control.NONE:
+                length = row.cell.length
+                asked[length] = max(asked.get(length, 0), row.cell.trial + 1)
+                tasks.setdefault(length, set()).add(row.cell.task)
+        cells: list[Cell] = []
+        for column in summary.columns:
+            if column.verdict == "fails":
+                break
+            trial = asked.get(column.length, 0)
+            # A length without a judged answer is broken or does not fit: asking on is no help.
+            if column.verdict == "passes" or trial >= self.most_trials or not column.pooled.judged:
+                continue
+            cells += [
+                Cell(column.length, depth, trial, task=task)
+                for task in sorted(tasks[column.length])
+                for depth in summary.depths
+            ]
+        return tuple(cells)
+
+    def capped(self, summary: RunSummary, rows: Iterable[Row]) -> tuple[int, ...]:
+        """The lengths that have as many trials as are allowed, and are undecided still."""
+        trials: dict[int, int] = {}
+        for row in rows:
+            if row.cell.control is Control.NONE:
+                trials[row.cell.length] = max(trials.get(row.cell.length, 0), row.cell.trial + 1)
+        return tuple(
+            column.length
+            for column in summary.columns
+            if column.verdict == "undecided" and trials.get(column.length, 0) >= self.most_trials
+        )
