@@ -123,6 +123,17 @@ OPTIONS = {
         "--view",
         "--json",
     },
+    "table similarity": {
+        "words",
+        "--id",
+        "--text",
+        "--exact",
+        "--html",
+        "--role",
+        "--tensor",
+        "--view",
+        "--json",
+    },
     "table positions": {"--tensor", "--html", "--json"},
     "table compare": {
         "other",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ropewalk.report.table_lines import label, wrapped
+from ropewalk.report.text import visible
 from ropewalk.tables.display import display
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def asked_line(asked: Asked, table: EmbeddingTable) -> str:
         return f"{asked.text}  row {asked.ids[0]}"
     pieces = " ".join(f"{table.label(row)} ({row})" for row in asked.ids)
     many = f"the mean of {len(asked.ids)} tokens" if len(asked.ids) > 1 else "one token"
-    return f'"{asked.text}"  {many}: {pieces}'
+    return f'"{visible(asked.text)}"  {many}: {pieces}'
 
 
 def asked_document(asked: Asked, table: EmbeddingTable) -> dict[str, object]:

@@ -15,6 +15,7 @@ from ropewalk.cli.table.map import map_command
 from ropewalk.cli.table.near import near_command
 from ropewalk.cli.table.overview import print_overview
 from ropewalk.cli.table.positions import positions_command
+from ropewalk.cli.table.similarity import similarity_command
 
 
 class _EitherOrder(TyperGroup):
@@ -57,6 +58,7 @@ def _model(
 
 
 table_app.command("near", short_help="The rows nearest to a word; analogies.")(near_command)
+table_app.command("similarity", short_help="Cosines of words, as a heat map.")(similarity_command)
 table_app.command("health", short_help="Norms, faulty rows, under-trained tokens, isotropy, hubs.")(
     health_command
 )

@@ -21,6 +21,7 @@ from ropewalk.cli.table.options import (
 if TYPE_CHECKING:
     from ropewalk.tables.answer import Question
     from ropewalk.tables.open import EmbeddingTable
+    from ropewalk.tables.words import Asked
 
 Exact = Annotated[
     bool,
@@ -72,7 +73,10 @@ def near_command(
 
     table = opened(context, role, tensor, view)
     questions = _questions(
-        table, words or [], ids or [], texts or [], plus or [], minus or [], by_product, exact
+        asked_for(table, words, ids, texts, exact=exact),
+        asked_for(table, plus, exact=exact),
+        asked_for(table, minus, exact=exact),
+        by_product=by_product,
     )
     answers = answer(table, questions, k, all_rows=all_rows)
     if as_json:
@@ -83,26 +87,31 @@ def near_command(
     close(context, table)
 
 
-def _questions(
+def asked_for(
     table: EmbeddingTable,
-    words: list[str],
-    ids: list[int],
-    texts: list[str],
-    plus: list[str],
-    minus: list[str],
-    by_product: bool,
+    words: list[str] | None,
+    ids: list[int] | None = None,
+    texts: list[str] | None = None,
+    *,
     exact: bool,
-) -> list[Question]:
-    """Words, rows and texts in this order, each a question; an analogy has one."""
-    from ropewalk.errors import UsageError
-    from ropewalk.tables.answer import Question
+) -> list[Asked]:
+    """Words, rows and texts, in this order. Raises what `ropewalk.tables.words` raises."""
     from ropewalk.tables.words import of_row, of_text, of_word
 
-    asked = [
-        *(of_word(table, word, exact=exact) for word in words),
-        *(of_row(table, row) for row in ids),
-        *(of_text(table, text) for text in texts),
+    return [
+        *(of_word(table, word, exact=exact) for word in words or []),
+        *(of_row(table, row) for row in ids or []),
+        *(of_text(table, text) for text in texts or []),
     ]
+
+
+def _questions(
+    asked: list[Asked], plus: list[Asked], minus: list[Asked], *, by_product: bool
+) -> list[Question]:
+    """Each that was asked for is a question; an analogy has one."""
+    from ropewalk.errors import UsageError
+    from ropewalk.tables.answer import Question
+
     if not asked:
         raise UsageError("nothing was asked; give a WORD, --id N or --text TEXT")
     if not (plus or minus):
@@ -114,7 +123,4 @@ def _questions(
             f"an analogy begins with one word, row or text, and {len(asked)} were given; put the "
             "others behind --plus"
         )
-    added, taken = (
-        tuple(of_word(table, word, exact=exact) for word in part) for part in (plus, minus)
-    )
-    return [Question(asked[0], added, taken, by_product)]
+    return [Question(asked[0], tuple(plus), tuple(minus), by_product)]

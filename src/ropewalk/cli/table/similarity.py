@@ -1,0 +1,66 @@
+"""`ropewalk table MODEL similarity A B ...`: cosines of a list of words with one another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ropewalk.cli.table.near import Exact, Ids, Texts, asked_for
+from ropewalk.cli.table.options import (
+    AsJson,
+    Role,
+    RoleName,
+    Tensor,
+    View,
+    ViewName,
+    close,
+    opened,
+    print_json,
+)
+
+
+def similarity_command(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORD]...", help="Words that are tokens.")
+    ] = None,
+    ids: Ids = None,
+    texts: Texts = None,
+    exact: Exact = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the heat map as a page, too.")
+    ] = None,
+    role: Role = RoleName.INPUT,
+    tensor: Tensor = None,
+    view: View = ViewName.RAW,
+    as_json: AsJson = False,
+) -> None:
+    """The cosine of two words, or a heat map of more, with the rows of --id and --text behind."""
+    from rich.console import Console
+
+    from ropewalk.report.table_similarity import (
+        similarity_document,
+        similarity_html,
+        similarity_lines,
+    )
+    from ropewalk.report.text import visible
+    from ropewalk.tables.answer import cosines_between
+
+    table = opened(context, role, tensor, view)
+    asked = asked_for(table, words, ids, texts, exact=exact)
+    cosines = cosines_between(table, asked)
+    if html is not None:
+        from ropewalk.files import write_whole
+
+        write_whole(html, similarity_html(asked, cosines, table))
+    if as_json:
+        print_json("similarity", similarity_document(asked, cosines, table))
+        return
+    console = Console(highlight=False, markup=False)
+    for line in similarity_lines(asked, cosines, table):
+        console.print(line, soft_wrap=True)
+    close(context, table)
+    if html is not None:
+        typer.echo(f"The page is {visible(str(html))}")
