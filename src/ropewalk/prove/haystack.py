@@ -209,10 +209,13 @@ class GeneratedHaystack:
 
 
 class TextHaystack:
-    """The user's own text, from a random sentence on, each sentence at most once."""
+    """The user's own text, from a random sentence on, each sentence at most once.
 
-    def __init__(self, sentences: tuple[str, ...], random: Random) -> None:
-        start = random.randrange(len(sentences))
+    Without a `random` from the first sentence on.
+    """
+
+    def __init__(self, sentences: tuple[str, ...], random: Random | None) -> None:
+        start = random.randrange(len(sentences)) if random is not None else 0
         self._ring = sentences[start:] + sentences[:start]
         self._next = 0
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from random import Random
 
 from ropewalk.prove.needle import draw_needle
-from ropewalk.prove.needles.kinds import KINDS, SUBJECTS, Kind
+from ropewalk.prove.needles.kinds import KINDS, Kind
+from ropewalk.prove.needles.words import SUBJECTS
 from ropewalk.prove.tasks.base import Hidden, Problem
 
 _DRAWS = 40
@@ -25,7 +26,7 @@ class Fact:
     @property
     def sentence(self) -> str:
         """The text that goes into the haystack."""
-        return self.kind.saying.format(key=self.key, value=self.value)
+        return f"{self.opening} {self.value}."
 
     @property
     def question(self) -> str:
@@ -54,22 +55,30 @@ class Fact:
 def draw_facts(random: Random) -> Iterator[Fact]:
     """Facts without end, each unlike all before it.
 
-    Kinds take turns, so that neighbours differ in kind. Subjects differ in their first two
+    Kinds take turns: none comes again before all have come. Subjects differ in their first two
     letters as long as there are such, then in the word, and are made up once the known words are
-    spent; values differ, and none occurs in another.
+    spent. No fact tells the key or the value of another.
     """
     subjects = _subjects(random)
     turn = random.randrange(len(KINDS))
-    values: list[str] = []
+    facts: list[Fact] = []
     while True:
         kind = KINDS[turn % len(KINDS)]
         turn += 1
+        key = next(subjects)
         for _ in range(_DRAWS):
-            value = kind.draw(random)
-            if not any(value in other or other in value for other in values):
-                values.append(value)
-                yield Fact(kind, next(subjects), value)
+            fact = Fact(kind, key, kind.draw(random))
+            if not any(_tells(fact, other) or _tells(other, fact) for other in facts):
+                facts.append(fact)
+                yield fact
                 break
+
+
+def _tells(one: Fact, other: Fact) -> bool:
+    """Whether the words of one fact hold the key or the value of another."""
+    return any(
+        word in text for word in (other.key, other.value) for text in (one.sentence, one.question)
+    )
 
 
 def _subjects(random: Random) -> Iterator[str]:
