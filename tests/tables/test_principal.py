@@ -91,3 +91,10 @@ def test_what_has_no_spread_is_said() -> None:
 def test_axes_that_cannot_be_are_refused(k: int) -> None:
     with pytest.raises(UsageError, match=f"{k} axes were asked for; rows of 4 numbers have 1 to 4"):
         spread_of([(0, torch.eye(4))], 4).axes(k)
+
+
+def test_rows_wider_than_a_block_of_products_have_numpys_covariance() -> None:
+    rows = torch.randn(300, 1100, generator=torch.Generator().manual_seed(0)) + 1.0
+    found = spread_of(_tiled(rows, 128), 1100).covariance()
+    np.testing.assert_allclose(found, np.cov(rows.double().numpy().T), atol=1e-5)
+    assert torch.equal(found, found.T)

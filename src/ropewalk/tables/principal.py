@@ -12,7 +12,7 @@ that a common vector in all rows, which trained tables have, costs no digits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -138,7 +138,8 @@ class Moments:
             why = f"all {bad:,} rows hold NaN or infinity" if bad else "no row was taken in"
             raise UsageError(f"there is no mean and no spread: {why}")
         offset = self._sum / self._count
-        scatter = self._products - self._count * torch.outer(offset, offset)
+        products = self._products.triu() + self._products.triu(1).T
+        scatter = products - self._count * torch.outer(offset, offset)
         mean = self._centre.double() + offset
         return Spread(self._count, mean, scatter, tuple(self._left_out))
 
@@ -150,7 +151,20 @@ class Moments:
         moved = rows - self._centre
         self._count += rows.shape[0]
         self._sum += moved.sum(0, dtype=torch.float64)
-        self._products += torch.matmul(moved.T, moved)
+        for left, right in _blocks(self._width):
+            self._products[left:right, left:] += torch.matmul(
+                moved[:, left:right].T, moved[:, left:]
+            )
+
+
+_BLOCK = 512
+"""Columns whose products are taken together: wide enough for the full rate of a product."""
+
+
+def _blocks(width: int) -> Iterator[tuple[int, int]]:
+    """First column and end of each block. Products are symmetric: what is left of one is known."""
+    for left in range(0, width, _BLOCK):
+        yield left, min(left + _BLOCK, width)
 
 
 def spread_of(
