@@ -28,7 +28,7 @@ MakeTable = Callable[..., EmbeddingTable]
 def _of(table: EmbeddingTable, sample: Tensor) -> Isotropy:
     spread = spread_of(table.tiles(), table.width)
     counted = torch.ones(table.rows, dtype=torch.bool)
-    return isotropy_of(table, spread, counted, sample, seed=0)
+    return isotropy_of(table, spread, spread.axes(), counted, sample, seed=0)
 
 
 def _paper(variances: np.ndarray) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -35,7 +36,7 @@ def test_norms_are_numpys_and_faulty_rows_are_told_apart(
     rows = _spoilt(normal)
     found = scan(make_table(rows))
     expected = np.linalg.norm(rows.double().numpy(), axis=1)
-    np.testing.assert_allclose(found.norms, expected, rtol=1e-12)
+    np.testing.assert_allclose(found.norms, expected, rtol=1e-6)
     assert found.zero.nonzero().flatten().tolist() == [3, 4]
     assert (~found.finite).nonzero().flatten().tolist() == [6, 7]
     assert found.usable.sum() == 8
@@ -99,7 +100,8 @@ def test_norms_by_kind_are_those_of_the_vocabularys_kinds(
     }  # fmt: skip
     assert norms.count == 5
     by_kind = {one.kind: one for one in norms.kinds}
-    assert by_kind["no token"].highest == rows[5:].double().norm(dim=1).max()
+    longest = float(rows[5:].double().norm(dim=1).max())
+    assert by_kind["no token"].highest == pytest.approx(longest, rel=1e-6)
 
 
 def test_a_histogram_of_one_value_has_one_bin() -> None:

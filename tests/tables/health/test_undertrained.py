@@ -182,7 +182,8 @@ def test_tokens_of_smollm2_equal_to_a_reserved_one_rank_lowest(smollm2_gguf: Pat
     found = scan(table)
     # <issue_start>, <issue_closed>, <jupyter_code>, <jupyter_script>, <empty_output>: one row.
     unused = known_unused(found, given=(8, 10, 13, 15, 16))
-    head = Head(table, spread_of(table.tiles(), table.width))
+    axes = spread_of(table.tiles(), table.width).axes(1)
+    head = Head(table, axes.centre, axes.vectors[:, 0])
     ranked = undertrained_of(found, head, unused, top=4)
     assert ranked is not None
     labels = [one.label for one in ranked.candidates]

@@ -24,7 +24,7 @@ from ropewalk.tables.health.roundtrip import RoundTrip, round_trip
 from ropewalk.tables.health.scan import Scan, Stretch, scan, tile_rows
 from ropewalk.tables.health.undertrained import Head, Undertrained, undertrained_of
 from ropewalk.tables.health.unused import KnownUnused, known_unused
-from ropewalk.tables.principal import Spread, spread_of
+from ropewalk.tables.principal import Axes, Spread, spread_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -145,11 +145,13 @@ class _Check:
         nearest = isotropy = undertrained = None
         drawn = draw(counted, self.asked.sample, self.asked.seed)
         if spread is not None:
+            with self.timed("principal axes"):
+                axes = spread.axes()
             with self.timed("under-trained"):
-                undertrained = self.undertrained(found, unused, spread, head, trip)
+                undertrained = self.undertrained(found, unused, axes, head, trip)
             vectors = table[drawn.tolist()].float()
             with self.timed("isotropy"):
-                isotropy = isotropy_of(table, spread, counted, vectors, self.asked.seed)
+                isotropy = isotropy_of(table, spread, axes, counted, vectors, self.asked.seed)
             self.estimate(len(drawn), int(counted.sum()))
             with self.timed("near duplicates and hubs"):
                 nearest = nearest_of(found, counted, drawn, vectors, top)
@@ -210,15 +212,16 @@ class _Check:
         self,
         found: Scan,
         unused: KnownUnused,
-        spread: Spread,
+        axes: Axes,
         head: EmbeddingTable | None,
         trip: RoundTrip | None,
     ) -> Undertrained | None:
         """The candidates, with distances in the head where it is a table of its own."""
-        place = Head(self.table, spread, bias=self.bias())
+        place = Head(self.table, axes.centre, axes.vectors[:, 0], bias=self.bias())
         if head is not None and unused.count:
             own = self.spread(found.counted(all_rows=False), head)
-            place = Head(head, own or spread, own=True, bias=place.bias)
+            axes = axes if own is None else own.axes(1)
+            place = Head(head, axes.centre, axes.vectors[:, 0], own=True, bias=place.bias)
         missed = set() if trip is None else {
             row for first, last in trip.unreachable.ranges for row in range(first, last + 1)
         }  # fmt: skip

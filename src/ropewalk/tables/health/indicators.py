@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ropewalk.tables.open import EmbeddingTable
-    from ropewalk.tables.principal import Spread
 
 
 class Indicator(StrEnum):
@@ -46,36 +45,49 @@ class Reference:
     axis: Tensor
 
     def scores(self, rows: Tensor) -> dict[Indicator, Tensor]:
-        """The distances of rows (n, width) from the unused mean, (n,) fp32 each."""
-        wide, unused = rows.float(), self.unused.float()
-        mean, axis = self.mean.float(), self.axis.float()
-        along, unused_along = wide @ axis, unused @ axis
-        apart = (wide - unused).square().sum(1)
-        flat = wide - along[:, None] * axis
-        flat_unused = unused - unused_along * axis
+        """The distances of rows (n, width) from the unused mean, (n,) fp64 each.
+
+        NaN where a row, or the unused mean, has no direction once something is taken off.
+        """
+        import torch
+
+        wide = rows.float()
+        unused, mean, axis = self.unused.float(), self.mean.float(), self.axis.float()
+        squares, apart, moved = (
+            torch.linalg.vector_norm(part, dim=1).double().square()
+            for part in (wide, wide - unused, wide - mean)
+        )
+        along, unused_along = (wide @ axis).double(), self.unused @ self.axis
+        unused_square = self.unused.square().sum()
+        flat_apart = (apart - (along - unused_along).square()).clamp(min=0.0)
+        flat = _rest(squares, along.square())
+        unused_flat = _rest(unused_square, unused_along.square())
         return {
-            Indicator.COSINE: _cosine_distance(wide, unused),
-            Indicator.COSINE_MEAN: _cosine_distance(wide - mean, unused - mean),
-            Indicator.COSINE_AXIS: _cosine_distance(flat, flat_unused),
+            Indicator.COSINE: _cosine_distance(apart, squares, unused_square),
+            Indicator.COSINE_MEAN: _cosine_distance(
+                apart, moved, (self.unused - self.mean).square().sum()
+            ),
+            Indicator.COSINE_AXIS: _cosine_distance(flat_apart, flat, unused_flat),
             Indicator.DISTANCE: apart.sqrt(),
-            Indicator.DISTANCE_AXIS: (flat - flat_unused).square().sum(1).sqrt(),
+            Indicator.DISTANCE_AXIS: flat_apart.sqrt(),
         }
 
 
-def reference_of(table: EmbeddingTable, unused: Tensor, spread: Spread) -> Reference:
-    """The reference of a table whose rows `unused` (rows,) bool are known; one at least."""
+def reference_of(table: EmbeddingTable, unused: Tensor, mean: Tensor, axis: Tensor) -> Reference:
+    """The reference of a table whose rows `unused` (rows,) bool are known; one at least.
+
+    `mean` and `axis` (width,) fp64 as in Reference.
+    """
     import torch
 
     total = torch.zeros(table.width, dtype=torch.float64)
-    for start, rows in table.tiles(tile_rows(table)):
-        mask = unused[start : start + len(rows)]
-        if bool(mask.any()):
-            total += rows[mask].sum(0, dtype=torch.float64)
-    return Reference(total / unused.sum(), spread.mean, spread.axes(1).vectors[:, 0])
+    for part in unused.nonzero().flatten().split(tile_rows(table)):
+        total += table[part.tolist()].sum(0, dtype=torch.float64)
+    return Reference(total / unused.sum(), mean, axis)
 
 
 def scores_of(table: EmbeddingTable, reference: Reference) -> dict[Indicator, Tensor]:
-    """Every row's distances, (rows,) fp32 each; NaN for rows without direction."""
+    """Every row's distances, (rows,) fp64 each; NaN for rows without direction."""
     import torch
 
     parts: dict[Indicator, list[Tensor]] = {}
@@ -85,10 +97,27 @@ def scores_of(table: EmbeddingTable, reference: Reference) -> dict[Indicator, Te
     return {indicator: torch.cat(scores) for indicator, scores in parts.items()}
 
 
-def _cosine_distance(rows: Tensor, to: Tensor) -> Tensor:
-    """1 - cosine, as half the squared distance of unit vectors, which keeps small ones exact."""
+_LOST = 1e-5
+"""What is left of a square after so much of it is taken off is rounding."""
+
+
+def _rest(square: Tensor, taken: Tensor) -> Tensor:
+    """What is left of squares, NaN where only rounding is."""
     import torch
 
-    units = rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    distance: Tensor = (units - to / torch.linalg.vector_norm(to)).square().sum(1) / 2
-    return distance
+    left = square - taken
+    return torch.where(left > _LOST * square, left, torch.nan)
+
+
+def _cosine_distance(apart: Tensor, squares: Tensor, to_square: Tensor) -> Tensor:
+    """1 - cosine from squares: of the distance (n,), of the rows (n,), and of what it is taken to.
+
+    |w - u|^2 = (|w| - |u|)^2 + 2 |w| |u| (1 - cos), which keeps small distances exact, where 1 -
+    cos itself is rounding.
+    """
+    import torch
+
+    lengths, length = squares.sqrt(), to_square.sqrt()
+    turned = (apart - (lengths - length).square()).clamp(min=0.0)
+    distance = turned / (2 * lengths * length)
+    return torch.where(distance.isfinite(), distance, torch.nan)

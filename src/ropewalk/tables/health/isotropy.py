@@ -64,9 +64,9 @@ class Isotropy:
 
 
 def isotropy_of(
-    table: EmbeddingTable, spread: Spread, counted: Tensor, sample: Tensor, seed: int
+    table: EmbeddingTable, spread: Spread, axes: Axes, counted: Tensor, sample: Tensor, seed: int
 ) -> Isotropy:
-    """Of the rows `counted` (rows,) bool, whose moments are `spread`.
+    """Of the rows `counted` (rows,) bool, whose moments are `spread`, and `axes` all its axes.
 
     `sample` (n, width) are some of them, over which the partition function sums.
     """
@@ -76,7 +76,7 @@ def isotropy_of(
     raw, moved = _cosines(table, pairs, spread.mean)
     squares = float(spread.scatter.diagonal().sum() / spread.count + spread.mean.square().sum())
     mean_norm = float(torch.linalg.vector_norm(spread.mean))
-    about_zero, about_mean = spread.axes(centred=False), spread.axes()
+    about_zero = spread.axes(centred=False)
     wide = sample.double()
     return Isotropy(
         spread.count,
@@ -85,9 +85,9 @@ def isotropy_of(
         mean_norm**2 / squares if squares else None,
         len(pairs),
         len(sample),
-        isoscore(about_mean.values),
+        isoscore(axes.values),
         _side(raw, about_zero, wide),
-        _side(moved, about_mean, wide - spread.mean),
+        _side(moved, axes, wide - spread.mean),
     )
 
 

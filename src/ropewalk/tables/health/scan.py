@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 TILE_NUMBERS = 2**22
 """Numbers of a tile: 16 MiB in fp32, whatever the width."""
 
+_SQUARES = (2.0**-50, 2.0**50)
+"""Numbers between whose squares fp32 sums without loss."""
+
 NO_TOKEN, ROW = "no token", "row"
 KINDS = (*(kind.value for kind in Kind), NO_TOKEN, ROW)
 """What a row may be; `ROW` is all that is known of it without a vocabulary."""
@@ -115,13 +118,12 @@ def scan(table: EmbeddingTable) -> Scan:
     norms, finite, zero, oversized = [], [], [], []
     digests: list[bytes] = []
     for _, rows in table.tiles(tile_rows(table)):
-        # fp64, in which the square of no fp32 number overflows or vanishes.
-        norm = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
-        whole = torch.isfinite(rows).all(1)
-        norms.append(norm)
-        finite.append(whole)
-        zero.append((rows == 0).all(1))
-        oversized.append(whole & ~finite_rows(rows.float()))
+        # NaN and infinity go through to the largest number.
+        peak = rows.abs().amax(1)
+        norms.append(row_norms(rows, peak))
+        finite.append(peak.isfinite())
+        zero.append(peak == 0)
+        oversized.append(peak.isfinite() & ~finite_rows(peak[:, None]))
         digests += _digests(rows)
     return Scan(
         table,
@@ -132,6 +134,23 @@ def scan(table: EmbeddingTable) -> Scan:
         _kinds(table),
         tuple(digests),
     )
+
+
+def row_norms(rows: Tensor, peak: Tensor | None = None) -> Tensor:
+    """L2 norms (n,) fp64 of rows (n, width), whose largest absolute numbers are `peak` (n,).
+
+    Summed in fp32 where their squares fit in it, within 1e-6; in fp64 elsewhere.
+    """
+    import torch
+
+    if peak is None:
+        peak = rows.abs().amax(1)
+    norms: Tensor = torch.linalg.vector_norm(rows.float(), dim=1).double()
+    low, high = _SQUARES
+    unsafe = ~((peak.double() > low) & (peak.double() < high)) & (peak != 0)
+    if bool(unsafe.any()):
+        norms[unsafe] = torch.linalg.vector_norm(rows[unsafe], dim=1, dtype=torch.float64)
+    return norms
 
 
 def ranges(rows: Iterable[int]) -> tuple[tuple[int, int], ...]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ropewalk.tables.open import EmbeddingTable
-    from ropewalk.tables.principal import Spread
 
 LOWEST = 0.02
 """The share of tokens that the paper goes on to verify (section 3.3)."""
@@ -80,14 +79,15 @@ class Undertrained:
 
 @dataclass(frozen=True)
 class Head:
-    """The table in which distances are taken, and its moments.
+    """The table in which distances are taken, the mean of its rows, and their first axis.
 
-    `own` says that it is not the input table. `bias` (rows,) is added to the scores of the head,
-    None for none.
+    `mean` (width,) fp64, and `axis` (width,) fp64, the unit vector of widest spread. `own` says
+    that it is not the input table. `bias` (rows,) is added to its scores, None for none.
     """
 
     table: EmbeddingTable
-    spread: Spread
+    mean: Tensor
+    axis: Tensor
     own: bool = False
     bias: Tensor | None = None
 
@@ -109,7 +109,8 @@ def undertrained_of(
     scored = {Indicator.NORM: found.norms}
     cohesion = None
     if unused.count:
-        distances = scores_of(head.table, reference_of(head.table, unused.mask, head.spread))
+        reference = reference_of(head.table, unused.mask, head.mean, head.axis)
+        distances = scores_of(head.table, reference)
         known = 1 - distances[Indicator.COSINE][unused.mask]
         known = known[known.isfinite()]
         cohesion = float(known.mean()) if len(known) else None
