@@ -111,15 +111,16 @@ def find_occurrences(
     that the tokenizer drops, ModelFileError for a tokenizer that tells no offsets.
     """
     places = find_places(word, sentences, number)
+    return tuple(occurrence_at(tokenizer, word, sentences[p.sentence], p) for p in places)
+
+
+def occurrence_at(tokenizer: Any, word: str, sentence: str, place: Place) -> Occurrence:
+    """The word's tokens at one place of a sentence. Raises as `find_occurrences`."""
     if not getattr(tokenizer, "is_fast", False):
         raise ModelFileError(
             f"the tokenizer {type(tokenizer).__name__} does not tell which characters a token "
             "holds, so the word's tokens cannot be found; it needs a tokenizer.json"
         )
-    return tuple(_at_place(tokenizer, word, sentences[p.sentence], p) for p in places)
-
-
-def _at_place(tokenizer: Any, word: str, sentence: str, place: Place) -> Occurrence:
     made = tokenizer(sentence, return_offsets_mapping=True, return_special_tokens_mask=True)
     ids = tuple(int(i) for i in made["input_ids"])
     special = frozenset(i for i, added in enumerate(made["special_tokens_mask"]) if added)

@@ -14,6 +14,7 @@ from ropewalk.cli.table.health import health_command
 from ropewalk.cli.table.map import map_command
 from ropewalk.cli.table.near import near_command
 from ropewalk.cli.table.overview import print_overview
+from ropewalk.cli.table.score import score_command
 from ropewalk.cli.table.positions import positions_command
 from ropewalk.cli.table.similarity import similarity_command
 
@@ -74,4 +75,7 @@ table_app.command("clusters", short_help="Rows of like direction, and their cent
 )
 table_app.command("context", short_help="One word in several sentences, layer by layer.")(
     context_command
+)
+table_app.command("score", short_help="WordSim-353, SimLex-999, analogies; table and layers.")(
+    score_command
 )
