@@ -14,6 +14,7 @@ The tree::
     |   +-- GgufError              a GGUF file that is truncated, corrupt or lies about sizes
     +-- MissingPartError           an optional package that this command needs is not installed
     +-- ScheduleMismatchError      the live model does not turn by the schedule that was read
+    +-- EndpointError              a server that cannot be asked, or not any more
     +-- StoreError                 results that cannot be written, or a run folder in use
 
 A message says what was given, what is allowed, and what to do next. The command line prints
@@ -73,6 +74,10 @@ class MissingPartError(RopewalkError, ImportError):
 
 class ScheduleMismatchError(RopewalkError):
     """The live model's inverse frequencies are not those of the schedule that was read."""
+
+
+class EndpointError(RopewalkError):
+    """A server cannot be asked, or not any more: no key, no such model, nothing at the address."""
 
 
 class StoreError(RopewalkError):

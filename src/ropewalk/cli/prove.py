@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from ropewalk.errors import UsageError
 
 if TYPE_CHECKING:
     from ropewalk.prove.session import Proof, ProofSettings
+    from ropewalk.prove.subjects.endpoint.settings import EndpointSettings
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
@@ -22,7 +23,9 @@ INTERRUPTED = 130
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A Hugging Face folder, a .gguf file, a hub id or a known name."
+        metavar="MODEL",
+        help="A Hugging Face folder, a .gguf file, a hub id, a known name, or openai:NAME for a "
+        "model at a server.",
     ),
 ]
 Lengths = Annotated[
@@ -62,6 +65,29 @@ Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
 Out = Annotated[
     Path | None, typer.Option(help="The run folder; by default one below ropewalk-runs.")
 ]
+BaseUrls = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--base-url",
+        help="Where an openai: model is served, like http://127.0.0.1:8080/v1; several share.",
+    ),
+]
+Api = Annotated[str, typer.Option(help="For a server: completions, chat, or auto.")]
+Tokenizer = Annotated[
+    str | None,
+    typer.Option(help="For a server: the model, or folder, whose tokenizer counts exactly."),
+]
+Concurrency = Annotated[int | None, typer.Option(help="Requests under way at each server.")]
+RequestRate = Annotated[
+    float | None, typer.Option("--requests-per-minute", help="At most, of all servers together.")
+]
+TokenRate = Annotated[
+    float | None, typer.Option("--tokens-per-minute", help="At most, of all servers together.")
+]
+Timeout = Annotated[float, typer.Option(help="Seconds that a server may take for an answer.")]
+Salt = Annotated[
+    bool, typer.Option("--salt", help="A random first line before every prompt: no cache helps.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the map.")]
 Csv = Annotated[Path | None, typer.Option(help="Also write every answer to this file.")]
 
@@ -82,6 +108,14 @@ def prove_command(
     minutes: Minutes = None,
     device: Device = "auto",
     dtype: Dtype = "float32",
+    base_url: BaseUrls = None,
+    api: Api = "auto",
+    tokenizer: Tokenizer = None,
+    concurrency: Concurrency = None,
+    requests_per_minute: RequestRate = None,
+    tokens_per_minute: TokenRate = None,
+    timeout: Timeout = 600.0,
+    salt: Salt = False,
     out: Out = None,
     as_json: AsJson = False,
     csv: Csv = None,
@@ -91,6 +125,17 @@ def prove_command(
     from ropewalk.prove.session import RUNS, ProofSettings
     from ropewalk.prove.statistics import parse_threshold
 
+    endpoint = endpoint_settings(
+        model,
+        base_url,
+        api=api,
+        tokenizer=tokenizer,
+        concurrency=concurrency,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+        timeout=timeout,
+        salt=salt,
+    )
     settings = ProofSettings(
         model=model,
         lengths=() if lengths is None else parse_lengths(lengths),
@@ -109,6 +154,7 @@ def prove_command(
         out=out,
         seconds=None if minutes is None else _seconds(minutes),
         command=shlex.join(["ropewalk", *sys.argv[1:]]),
+        endpoint=endpoint,
     )
     # Asked before the work of minutes or hours rather than after it.
     check_can_hold(out or RUNS, "--out")
@@ -122,6 +168,24 @@ def prove_command(
     show_results(proof, as_json=as_json, csv=csv)
     if proof.result.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def endpoint_settings(
+    model: str, base_urls: list[str] | None, **manners: Any
+) -> EndpointSettings | None:
+    """How servers are to be asked; None for a model that is run here.
+
+    Without --base-url the address is OPENAI_BASE_URL's, as for every program with OpenAI's
+    client. Raises UsageError for what cannot be, and for manners where there is no server.
+    """
+    from ropewalk.prove.subjects.endpoint.settings import PREFIX, EndpointSettings
+
+    if not model.startswith(PREFIX):
+        if base_urls:
+            raise UsageError(f"--base-url goes with a model at a server: {PREFIX}{model}")
+        return None
+    given = tuple(base_urls or filter(None, [os.environ.get("OPENAI_BASE_URL")]))
+    return EndpointSettings(given, **manners)
 
 
 def check_can_hold(folder: Path, option: str) -> None:

@@ -125,7 +125,7 @@ def load_blocks(
         folder = files.path
         _weight_files(folder)
     say("loading the weights")
-    with _told_plainly(files.name):
+    with told_plainly(files.name):
         model, tokenizer = _blocks_from_transformers(folder, files.name, dtype)
         return model.eval().requires_grad_(False), tokenizer
 
@@ -133,7 +133,7 @@ def load_blocks(
 def _bring_up(
     folder: Path, files: ModelFiles, identity: str, device: Any, dtype: Any
 ) -> LoadedModel:
-    with _told_plainly(files.name):
+    with told_plainly(files.name):
         model, tokenizer = _from_transformers(folder, files.name, dtype)
         model = model.eval().requires_grad_(False).to(device)
         _check_causal(model, files.name)
@@ -141,7 +141,7 @@ def _bring_up(
 
 
 @contextlib.contextmanager
-def _told_plainly(name: str) -> Iterator[None]:
+def told_plainly(name: str) -> Iterator[None]:
     """transformers kept quiet, and what it raises for `name` as an error of this package."""
     try:
         from huggingface_hub.errors import StrictDataclassError

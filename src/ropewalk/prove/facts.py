@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ropewalk.errors import StoreError
-from ropewalk.prove.cells import Row
+from ropewalk.prove.cells import Outcome, Row
 from ropewalk.prove.plan import Plan
+from ropewalk.prove.served import served_facts
 from ropewalk.prove.statistics import (
     AbsoluteThreshold,
     Threshold,
@@ -67,7 +68,7 @@ def summary_of(
             claimed_length=_read(facts.get("claimed", UNKNOWN)),
             claimed_source=facts.get("claimed_source", ""),
             trained_length=_read(facts.get("trained", UNKNOWN)),
-            facts={**facts, **_totals(rows)},
+            facts={**facts, **served_facts(rows), **_totals(rows)},
             evidence=evidence_of(facts.get("sharing", "none")),
         )
     except (KeyError, ValueError) as error:
@@ -79,7 +80,7 @@ def summary_of(
 
 def _totals(rows: Sequence[Row]) -> dict[str, str]:
     """How much was read, how fast, and how many prompts never were (too long, or broken)."""
-    read = [row for row in rows if row.answer.log_probability is not None]
+    read = [row for row in rows if row.answer.outcome not in (Outcome.OVERFLOW, Outcome.ERROR)]
     tokens = sum(row.actual_length for row in read)
     seconds = sum(row.answer.seconds for row in read)
     speed = f", {tokens / seconds:,.0f} tokens a second" if seconds else ""

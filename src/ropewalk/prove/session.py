@@ -31,6 +31,7 @@ from ropewalk.prove.prompt import CHAT_ANSWER_TOKENS, PromptMaker
 from ropewalk.prove.runner import Event, RunResult, run
 from ropewalk.prove.statistics import RelativeThreshold, Threshold
 from ropewalk.prove.store import IDENTITY, Store
+from ropewalk.prove.subjects.endpoint.settings import PREFIX, EndpointSettings
 from ropewalk.prove.subjects.local import LocalSubject
 from ropewalk.prove.summary import RunSummary
 from ropewalk.prove.tokens import Tokens
@@ -54,7 +55,8 @@ class ProofSettings:
 
     `lengths` empty: doubling from 1,024 up to the claimed length. `rope` names another schedule
     (`ropewalk.rope.override`), `haystack` a text file or folder, `out` the run folder. `seconds`
-    after the start no prompt is begun that would not be answered by then.
+    after the start no prompt is begun that would not be answered by then. `endpoint` says where
+    and how a model named "openai:NAME" is asked.
     """
 
     model: str
@@ -74,6 +76,7 @@ class ProofSettings:
     out: Path | None = None
     seconds: float | None = None
     command: str = ""
+    endpoint: EndpointSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,8 @@ class Proof:
     folder: Path
     summary: RunSummary
     result: RunResult
-    audit: Audit
+    audit: Audit | None
+    """None for a model at a server, whose files are not here."""
     rows: tuple[Row, ...]
 
 
@@ -102,16 +106,20 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
 
     Raises an error of `ropewalk.errors`; what was answered before it stays in the run folder.
     """
+    if settings.model.startswith(PREFIX):
+        from ropewalk.prove.endpoint_session import prove_endpoint
+
+        return prove_endpoint(settings, listener)
     tell = listener or Listener()
     deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
-    _check(settings)
+    check(settings)
     files = resolve(settings.model)
     written = read_spec(files)
     spec = override(written, settings.rope) if settings.rope else written
     plan = _plan(settings, spec)
     sentences = read_sentences(settings.haystack) if settings.haystack else None
     if settings.out is not None:
-        _try_folder(settings.out)
+        try_folder(settings.out)
     tell.say("loading torch and transformers")
     device, dtype = check_device(settings.device, settings.dtype)
     loaded = load(files, device=device, dtype=dtype, say=tell.say, share=tell.share)
@@ -135,7 +143,7 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
     with Store.open(folder, facts) as store:
         subject = _subject(settings, spec, loaded.model, tokens)
         tell.planned(plan, folder)
-        result = run(plan, maker, subject, store, _hash_by(facts), tell.event, deadline)
+        result = run(plan, maker, subject, store, hash_by(facts), tell.event, deadline)
         rows = tuple(store.rows())
         summary = summary_of(rows, store.facts())
     return Proof(folder, summary, result, audit(spec, name=files.title), rows)
@@ -158,14 +166,15 @@ def _plan(settings: ProofSettings, spec: PositionSpec) -> Plan:
     return make_plan(lengths, settings.depths, settings.trials, settings.controls)
 
 
-def _check(settings: ProofSettings) -> None:
+def check(settings: ProofSettings) -> None:
+    """Raise UsageError for numbers that cannot be, whoever is asked."""
     if settings.distractors < 0 or settings.distractors > 100:
         raise UsageError(f"{settings.distractors} distractors is impossible: 0 to 100 can be")
     if not 1 <= settings.answer_tokens <= 1 << 16:
         raise UsageError(f"{settings.answer_tokens} answer tokens is impossible: 1 to 65536 can be")
 
 
-def _try_folder(folder: Path) -> None:
+def try_folder(folder: Path) -> None:
     """Refuse, while it is cheap, a folder that cannot be written or that another run holds.
 
     Nothing is held or left here: the store takes the folder for good once it knows which run
@@ -257,21 +266,21 @@ def _facts(
     }
 
 
-def _identity(facts: dict[str, str]) -> str:
+def identity(facts: dict[str, str]) -> str:
     """What makes a run this run, as one text."""
     return "|".join(facts[name] for name in IDENTITY)
 
 
 def _folder_name(files: ModelFiles, settings: ProofSettings, facts: dict[str, str]) -> str:
     """The same settings lead to the same folder, so that the same command goes on."""
-    digest = hashlib.sha256(_identity(facts).encode()).hexdigest()
+    digest = hashlib.sha256(identity(facts).encode()).hexdigest()
     words = f"{files.title}-{settings.rope or ''}"
     return f"{re.sub(r'[^A-Za-z0-9.]+', '-', words).strip('-')}-{digest[:8]}"
 
 
-def _hash_by(facts: dict[str, str]) -> Callable[[Prompt], str]:
+def hash_by(facts: dict[str, str]) -> Callable[[Prompt], str]:
     """Hashes model, schedule, tokenizer and everything else of IDENTITY with the prompt."""
-    start = _identity(facts)
+    start = identity(facts)
 
     def hash_of(prompt: Prompt) -> str:
         ids = ",".join(map(str, (*prompt.token_ids, -1, *prompt.value_ids)))

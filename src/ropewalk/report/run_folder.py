@@ -30,8 +30,11 @@ def write_report(proof: Proof) -> Path:
             CellPrompt(row, store.prompt_text(row.prompt_hash), f"{show} {cell_name(row.cell)}")
             for row in proof.rows
         ]
-    text = "\n".join(line for line, _ in audit_lines(proof.audit, width=AUDIT_WIDTH))
-    html = render_html(proof.summary, audit=to_json(proof.audit), audit_text=text, prompts=prompts)
+    audit, text = None, ""
+    if proof.audit is not None:
+        audit = to_json(proof.audit)
+        text = "\n".join(line for line, _ in audit_lines(proof.audit, width=AUDIT_WIDTH))
+    html = render_html(proof.summary, audit=audit, audit_text=text, prompts=prompts)
     path = proof.folder / REPORT
     write_whole(path, html)
     return path
