@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from ropewalk.tables.display import display
 
@@ -54,30 +55,13 @@ class Vocabulary:
     source: str
     scheme: str
     _ids: dict[bytes, tuple[int, ...]] = field(init=False, repr=False, compare=False)
-    _shown: dict[str, int] = field(init=False, repr=False, compare=False)
-    _forms: list[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         by_key: dict[bytes, list[int]] = {}
-        by_form: dict[str, list[int]] = {}
-        forms: list[str] = []
         for row, token in enumerate(self.tokens):
-            form = ""
             if token is not None:
                 by_key.setdefault(token.key, []).append(row)
-                form = _form(token)
-                by_form.setdefault(form, []).append(row)
-            forms.append(form)
-        for form, rows in by_form.items():
-            # Forms that two rows share, and the empty one, get the row's number, whose space keeps
-            # it apart from any token's own text.
-            if len(rows) > 1 or not form:
-                for row in rows:
-                    forms[row] = f"{form}<id {row}>"
         object.__setattr__(self, "_ids", {key: tuple(rows) for key, rows in by_key.items()})
-        object.__setattr__(self, "_forms", forms)
-        shown = {f: r for r, f in enumerate(forms) if self.tokens[r] is not None}
-        object.__setattr__(self, "_shown", shown)
 
     def __len__(self) -> int:
         """Ids up to the highest; rows without a token between them count."""
@@ -89,7 +73,15 @@ class Vocabulary:
 
     def label(self, row: int) -> str:
         """The row's token in its display form, one to one; `<row 6: no token>` without one."""
-        return f"<row {row}: no token>" if self.token(row) is None else self._forms[row]
+        token = self.token(row)
+        if token is None:
+            return f"<row {row}: no token>"
+        form = _form(token)
+        # Only rows of one key can have one form; they, and the empty one, get the row's number,
+        # whose space keeps it apart from any token's own text.
+        sharing = (self.tokens[other] for other in self._ids[token.key] if other != row)
+        shared = any(other is not None and _form(other) == form for other in sharing)
+        return form if form and not shared else f"{form}<id {row}>"
 
     def ids(self, key: bytes) -> tuple[int, ...]:
         """The rows whose key this is, ascending; mostly one, or none."""
@@ -97,7 +89,7 @@ class Vocabulary:
 
     def row_of(self, label: str) -> int | None:
         """The row that has this display form, None for none."""
-        return self._shown.get(label)
+        return self._rows.get(label)
 
     def spellings(self, word: str) -> tuple[Spelling, ...]:
         """Every way to write `word` that is one token, as given first.
@@ -125,6 +117,11 @@ class Vocabulary:
                 if key and (ids := self.ids(key)):
                     found.append(Spelling(said, key, ids))
         return tuple(found)
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        """Every row with a token by its label; made when a label is first looked up."""
+        return {self.label(r): r for r, token in enumerate(self.tokens) if token is not None}
 
     def of_kind(self, kind: Kind) -> tuple[int, ...]:
         """The rows of one kind, ascending."""
