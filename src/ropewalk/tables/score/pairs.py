@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
 from ropewalk.tables.near import unit_rows
-from ropewalk.tables.score.datasets import PairSet
+from ropewalk.tables.score.datasets import Pair, PairSet
 from ropewalk.tables.score.ranks import pearson, spearman
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def score_pairs(pairs: PairSet, vector: Vector) -> PairScore:
     import torch
 
     words = sorted({word for pair in pairs.pairs for word in (pair.one, pair.other)})
-    units: dict[str, Tensor] = {}
+    vectors: dict[str, Tensor] = {}
     missing, bare = [], []
     for word in words:
         found = vector(word)
@@ -61,8 +61,8 @@ def score_pairs(pairs: PairSet, vector: Vector) -> PairScore:
         elif not 0.0 < float(found.double().abs().amax()) < float("inf"):
             bare.append(word)
         else:
-            units[word] = unit_rows(found[None])[0]
-    kept = [pair for pair in pairs.pairs if pair.one in units and pair.other in units]
+            vectors[word] = found
+    kept = [pair for pair in pairs.pairs if pair.one in vectors and pair.other in vectors]
     if not kept:
         raise UsageError(
             f"none of the {len(pairs.pairs)} pairs of {pairs.source} has both its words in the "
@@ -70,7 +70,12 @@ def score_pairs(pairs: PairSet, vector: Vector) -> PairScore:
             "folding case, another spelling or the mean of pieces may find them"
         )
     judged = torch.tensor([pair.judged for pair in kept], dtype=torch.float64)
-    cosines = torch.stack([units[pair.one] @ units[pair.other] for pair in kept])
+    units = unit_rows(torch.stack([*vectors.values()]))
+    at = {word: row for row, word in enumerate(vectors)}
+    one, other = (
+        units[[at[word] for word in side]] for side in zip(*map(_words, kept), strict=True)
+    )
+    cosines = (one * other).sum(dim=1)
     return PairScore(
         name=pairs.name,
         source=pairs.source,
@@ -81,6 +86,10 @@ def score_pairs(pairs: PairSet, vector: Vector) -> PairScore:
         missing=tuple(missing),
         no_direction=tuple(bare),
     )
+
+
+def _words(pair: Pair) -> tuple[str, str]:
+    return pair.one, pair.other
 
 
 def table_vectors(table: EmbeddingTable, lookup: Lookup) -> Vector:
