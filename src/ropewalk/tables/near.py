@@ -29,6 +29,8 @@ _SCORES_AT_ONCE = 1 << 24
 _QUERIES_AT_ONCE = 64
 _PAIRS_AT_ONCE = 1 << 21
 """Numbers of rows scored again at a time, in double precision."""
+_GROUP = 64
+"""Rows whose best score is looked at before their own."""
 _SAFE = (2.0**-100, 2.0**126)
 """Squares of rows of which float32 can tell the cosine."""
 
@@ -160,12 +162,10 @@ class _Search:
         from ropewalk.kernels.near import cosines
 
         scores, squares = cosines(rows, self._units)
-        unsure = ~((squares > _SAFE[0]) & (squares < _SAFE[1]))
-        if self._among is not None:
-            out = ~self._among[start : start + len(rows)]
+        out = None if self._among is None else ~self._among[start : start + len(rows)]
+        if out is not None:
             scores.masked_fill_(out, -float("inf"))
-            unsure &= ~out
-        doubtful = unsure.nonzero()[:, 0]
+        doubtful = self._doubtful(squares, out)
         if len(doubtful):
             scores[:, doubtful] = -float("inf")
             doubtful = self._with_direction(start, rows, doubtful)
@@ -180,24 +180,46 @@ class _Search:
         """Ids and scores, (q, k) each."""
         return self._best.id.view(-1, self._k), self._best.score.view(-1, self._k)
 
+    def _doubtful(self, squares: Tensor, out: Tensor | None) -> Tensor:
+        """The rows of whose cosine float32 tells nothing by their squares (n,), out or not."""
+        low, high = _SAFE
+        least, most = squares.aminmax()  # NaN if any is
+        if least > low and most < high:
+            return squares.new_empty(0).long()
+        unsure = ~((squares > low) & (squares < high))
+        return (unsure if out is None else unsure & ~out).nonzero()[:, 0]
+
     def _candidates(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """Query and row of every score (q, n) that may be among the k best by float32."""
+        """Query and row of every score (q, n) that may be among the k best by float32.
+
+        The k-th largest of the maxima of groups of rows is at most the k-th best score, and few
+        rows are as good; groups without such a maximum need no second look.
+        """
         import torch
 
         count = scores.shape[1]
-        held = min(self._k + 32, count)
-        top, at = torch.topk(scores, held, dim=1)
-        cut = self._kth - self._margin
-        if count >= self._k:
-            cut = torch.maximum(cut, top[:, self._k - 1].double() - self._margin)
-        # Rows left out are at -inf, where >= would find them.
-        inside = (top.double() >= cut[:, None]) & (top > -torch.inf)
-        if held < count and bool(inside[:, -1].any()):
-            # More rows than that are as near: all of them.
-            query, row = ((scores.double() >= cut[:, None]) & (scores > -torch.inf)).nonzero().T
-            return query, row
-        query, place = inside.nonzero().T
-        return query, at[query, place]
+        groups = count // _GROUP
+        if groups < 2 * self._k:
+            bound = scores.topk(self._k, dim=1).values[:, -1] if count >= self._k else None
+            return _at_least(scores, self._cut(bound))
+        # Rows of a group lie apart, which is the quick way to reduce.
+        grouped = scores[:, : groups * _GROUP].unflatten(1, (_GROUP, groups))
+        most = grouped.amax(1)
+        cut = self._cut(most.topk(self._k, dim=1).values[:, -1])
+        query, group = _at_least(most, cut)
+        found, within = _at_least(grouped[query, :, group], cut[query])
+        rest, last = _at_least(scores[:, groups * _GROUP :], cut)
+        row = within * groups + group[found]
+        return torch.cat([query[found], rest]), torch.cat([row, last + groups * _GROUP])
+
+    def _cut(self, bound: Tensor | None) -> Tensor:
+        """The float32 score (q,) below which no row is among the k best, whose k-th is `bound`."""
+        import torch
+
+        known = self._kth if bound is None else torch.maximum(self._kth, bound.double())
+        # Rounded down, for float32 is what it is compared with.
+        cut = (known - self._margin).float()
+        return torch.nextafter(cut, cut.new_tensor(-torch.inf))
 
     def _take_doubtful(self, start: int, rows: Tensor, doubtful: Tensor) -> None:
         """Take rows of which float32 tells nothing, for every query that they are not kept from."""
@@ -243,6 +265,12 @@ class _Search:
         self.not_finite += (doubtful[~finite] + start).tolist()
         self.zero += (doubtful[zero] + start).tolist()
         return doubtful[finite & ~zero]
+
+
+def _at_least(scores: Tensor, cut: Tensor) -> tuple[Tensor, Tensor]:
+    """Where scores (q, n) reach `cut` (q,): query and place. Rows left out are at -inf."""
+    query, place = ((scores >= cut[:, None]) & (scores > -float("inf"))).nonzero().T
+    return query, place
 
 
 def stretches(table: EmbeddingTable | Tensor, most: int) -> Iterator[tuple[int, Tensor]]:
