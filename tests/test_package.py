@@ -80,6 +80,17 @@ OPTIONS = {
         "--csv",
     },
     "prove diff": {"run_a", "run_b", "--html", "--seed", "--json"},
+    "loss": {
+        "model",
+        "text",
+        "--length",
+        "--window",
+        "--stride",
+        "--seed",
+        "--device",
+        "--dtype",
+        "--json",
+    },
     "demo": set(),
     "show": {"folder", "--cell", "--threshold"},
     "table near": {

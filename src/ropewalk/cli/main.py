@@ -18,6 +18,7 @@ from ropewalk.cli.convert import convert_command
 from ropewalk.cli.demo import demo_command
 from ropewalk.cli.doctor import doctor_command
 from ropewalk.cli.explain import explain_app
+from ropewalk.cli.loss import loss_command
 from ropewalk.cli.prove import prove_command
 from ropewalk.cli.prove_diff import prove_diff_command
 from ropewalk.cli.show import show_command
@@ -54,6 +55,9 @@ app.command("convert", short_help="Its position settings in another engine's wor
 app.command("prove", short_help="What a model finds at every length and depth.")(prove_command)
 app.command("prove diff", short_help="Two proofs on the same prompts, and what of it is chance.")(
     prove_diff_command
+)
+app.command("loss", short_help="What each token of a long text costs, by its position.")(
+    loss_command
 )
 app.command("demo", short_help="Both on a small real model, in three minutes.")(demo_command)
 app.command("show", short_help="A proof again, or one prompt of it.")(show_command)

@@ -1,0 +1,92 @@
+"""Loss by position in the terminal and as JSON values."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from ropewalk.prove.loss import KEY_GAIN, KEY_LOSS, Evaluation
+from ropewalk.prove.loss_run import PASSAGE, LossReport
+from ropewalk.report.text import clip, visible
+
+WIDTH = 80
+SCHEMA = "ropewalk.loss/1"
+
+
+def loss_lines(found: LossReport) -> Iterator[str]:
+    """The measurement, line by line, in 80 columns of ASCII."""
+    claim = "claims no length" if found.claimed is None else f"claims {found.claimed:,}"
+    yield from _wrapped(
+        f"{visible(found.name)} ({claim}); {visible(clip(found.text, 200))} text, "
+        f"{found.tokens:,} tokens. Losses in nats a token, every token the same weight."
+    )
+    yield ""
+    yield f"{'':<18}{'window':>9}{'stride':>9}{'tokens':>9}{'loss':>9}{'perplexity':>12}"
+    for each in found.evaluations:
+        stride = "-" if each.name == "full" else f"{each.stride:,}"
+        yield (
+            f"{each.name:<18}{each.window:>9,}{stride:>9}{len(each.losses):>9,}"
+            f"{each.mean:>9.4f}{each.perplexity:>12.3f}"
+        )
+    yield ""
+    yield from _by_position(found.evaluations)
+    yield ""
+    yield from _wrapped(_gain(found))
+    yield ""
+    yield f"A passage of {PASSAGE} tokens read again:"
+    yield f"  {'distance':>9}{'first':>9}{'again':>9}"
+    for copy in found.copies:
+        yield f"  {copy.distance:>9,}{copy.first:>9.4f}{copy.again:>9.4f}"
+    if found.shifts:
+        yield f"The same {PASSAGE} tokens from another position on, nothing before them:"
+        yield f"  {'offset':>9}{'loss':>9}{'change':>11}"
+        for shift in found.shifts:
+            change = shift.mean - found.shifts[0].mean
+            yield f"  {shift.offset:>9,}{shift.mean:>9.4f}{change:>+11.1e}"
+        yield from _wrapped("  It should not change: it tests the code, not the usable length.")
+    for note in found.notes:
+        yield from _wrapped(note)
+
+
+def loss_json(found: LossReport) -> dict[str, object]:
+    """The measurement as plain JSON values, with the buckets and every token's loss."""
+    document = {"schema": SCHEMA, **asdict(found)}
+    document["evaluations"] = [
+        {
+            **asdict(each),
+            "mean": each.mean,
+            "perplexity": each.perplexity,
+            "buckets": [asdict(bucket) for bucket in each.buckets()],
+        }
+        for each in found.evaluations
+    ]
+    return document
+
+
+def _by_position(evaluations: tuple[Evaluation, ...]) -> Iterator[str]:
+    yield f"{'positions':<18}" + "".join(f"{each.name:>17}" for each in evaluations)
+    for row in zip(*(each.buckets() for each in evaluations), strict=True):
+        label = f"{row[0].start:,} - {row[0].end - 1:,}"
+        yield f"{label:<18}" + "".join(f"{bucket.mean:>17.4f}" for bucket in row)
+
+
+def _gain(found: LossReport) -> str:
+    gain = found.gain
+    if gain is None:
+        return "Nothing was cut: the window holds the whole text."
+    keys = (
+        f"{gain.key_tokens:,} of them are key tokens, on which it saves more than {KEY_GAIN:g} "
+        f"nats and which then cost under {KEY_LOSS:g}"
+    )
+    perplexity = (
+        "" if gain.key_perplexity is None else f"; their perplexity is {gain.key_perplexity:.3f}"
+    )
+    return (
+        f"The whole text before a token, against what its window holds, saves {gain.mean:+.4f} "
+        f"nats a token over {gain.tokens:,} tokens; {keys}{perplexity}."
+    )
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    yield from textwrap.wrap(text, WIDTH)
