@@ -59,8 +59,9 @@ def layer_lines(found: LayerScores) -> Iterator[str]:
     values = [
         s.spearman or 0.0 for layer in found.layers for s in (layer.scores[0], layer.centred[0])
     ]
-    low, high = min(values), max(values)
-    scale = f"{low:.2f}".ljust(width - 4) + f"{high:.2f}"
+    # From nothing to perfect, so that small steps look small.
+    low = min(0.0, *values)
+    scale = f"{low:.1f}".ljust(width - 3) + "1.0"
     yield f"{'layer':<11}{columns}  {scale}"
     for layer in found.layers:
         numbers = "".join(
@@ -70,8 +71,7 @@ def layer_lines(found: LayerScores) -> Iterator[str]:
         cells = [" "] * width
         for mark, score in (("+", layer.centred[0]), ("o", layer.scores[0])):
             if score.spearman is not None:
-                part = (score.spearman - low) / (high - low) if high > low else 0.0
-                cells[round(part * (width - 1))] = mark
+                cells[round((score.spearman - low) / (1.0 - low) * (width - 1))] = mark
         yield f"{layer.name:<11}{numbers}  {''.join(cells)}".rstrip()
     if len(names) > 2:
         yield from _wrapped(f"The first two of {len(names)} benchmarks; --json has all.")
