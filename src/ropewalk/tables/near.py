@@ -106,18 +106,14 @@ def neighbours(
 def unit_rows(vectors: Tensor) -> Tensor:
     """Vectors (n, width) in float64, each of length 1. Raises UsageError for one without direction.
 
-    Scaled by powers of two before squares are summed, so that none over- or underflows.
+    Scaled by powers of two where squares would over- or underflow.
     """
-    import torch
-
-    scaled = _scaled(vectors)
-    lengths = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
-    for number, length in enumerate(lengths[:, 0].tolist()):
+    scaled, lengths = _with_lengths(vectors)
+    for number, length in enumerate(lengths.tolist()):
         if not 0.0 < length < float("inf"):
             holds = "is all zeros" if length == 0.0 else "holds NaN or infinity"
             raise UsageError(f"vector number {number + 1} {holds}, and has no direction to compare")
-    units: Tensor = scaled / lengths
-    return units
+    return scaled / lengths[:, None]
 
 
 class _Pairs(NamedTuple):
@@ -169,9 +165,10 @@ class _Search:
         if len(doubtful):
             scores[:, doubtful] = -float("inf")
             doubtful = self._with_direction(start, rows, doubtful)
-        query, row = self._left_out.T
-        here = (row >= start) & (row < start + len(rows))
-        scores[query[here], row[here] - start] = -float("inf")
+        if len(self._left_out):
+            query, row = self._left_out.T
+            here = (row >= start) & (row < start + len(rows))
+            scores[query[here], row[here] - start] = -float("inf")
         self._take(start, rows, *self._candidates(scores))
         if len(doubtful):
             self._take_doubtful(start, rows, doubtful)
@@ -208,8 +205,10 @@ class _Search:
         cut = self._cut(most.topk(self._k, dim=1).values[:, -1])
         query, group = _at_least(most, cut)
         found, within = _at_least(grouped[query, :, group], cut[query])
-        rest, last = _at_least(scores[:, groups * _GROUP :], cut)
         row = within * groups + group[found]
+        if count == groups * _GROUP:
+            return query[found], row
+        rest, last = _at_least(scores[:, groups * _GROUP :], cut)
         return torch.cat([query[found], rest]), torch.cat([row, last + groups * _GROUP])
 
     def _cut(self, bound: Tensor | None) -> Tensor:
@@ -219,7 +218,8 @@ class _Search:
         known = self._kth if bound is None else torch.maximum(self._kth, bound.double())
         # Rounded down, for float32 is what it is compared with.
         cut = (known - self._margin).float()
-        return torch.nextafter(cut, cut.new_tensor(-torch.inf))
+        # Never -inf, where rows are that are left out.
+        return torch.nextafter(cut, cut.new_tensor(-torch.inf)).clamp(min=-2.0)
 
     def _take_doubtful(self, start: int, rows: Tensor, doubtful: Tensor) -> None:
         """Take rows of which float32 tells nothing, for every query that they are not kept from."""
@@ -235,6 +235,7 @@ class _Search:
 
     def _take(self, start: int, rows: Tensor, query: Tensor, row: Tensor) -> None:
         """Score pairs in double precision, and keep the k best of each query."""
+        import numpy as np
         import torch
 
         step = max(1, _PAIRS_AT_ONCE // rows.shape[1])
@@ -244,16 +245,13 @@ class _Search:
         ]
         new = _Pairs(query, row + start, torch.cat([*scored, self._best.score[:0]]))
         every = _Pairs(*(torch.cat(two) for two in zip(self._best, new, strict=True)))
-        order = torch.argsort(every.id, stable=True)
-        order = order[torch.argsort(every.score[order], stable=True, descending=True)]
-        order = order[torch.argsort(every.query[order], stable=True)]
-        counts = torch.bincount(every.query, minlength=len(self._exact))
-        first = torch.cumsum(counts, 0) - counts
-        place = torch.arange(len(order)) - first[every.query[order]]
-        order = order[place < self._k]
-        self._best = _Pairs(*(part[order] for part in every))
-        full = place[place < self._k] == self._k - 1
-        self._kth[self._best.query[full]] = self._best.score[full]
+        asked, ids, scores = (part.numpy() for part in every)
+        order = np.lexsort((ids, -scores, asked))
+        place = np.arange(len(order)) - np.searchsorted(asked[order], asked[order])
+        kept = torch.from_numpy(order[place < self._k])
+        self._best = _Pairs(*(part[kept] for part in every))
+        last = torch.from_numpy(order[place == self._k - 1])
+        self._kth[every.query[last]] = every.score[last]
 
     def _with_direction(self, start: int, rows: Tensor, doubtful: Tensor) -> Tensor:
         """Those rows that have a direction all the same; the others are noted."""
@@ -268,8 +266,8 @@ class _Search:
 
 
 def _at_least(scores: Tensor, cut: Tensor) -> tuple[Tensor, Tensor]:
-    """Where scores (q, n) reach `cut` (q,): query and place. Rows left out are at -inf."""
-    query, place = ((scores >= cut[:, None]) & (scores > -float("inf"))).nonzero().T
+    """Where scores (q, n) reach `cut` (q,): query and place."""
+    query, place = (scores >= cut[:, None]).nonzero().T
     return query, place
 
 
@@ -300,24 +298,32 @@ def _cosines(rows: Tensor, units: Tensor) -> Tensor:
     """
     import torch
 
-    scaled = _scaled(rows)
-    exact = (scaled * units).sum(1) / scaled.square().sum(1).sqrt()
+    scaled, lengths = _with_lengths(rows)
     # Adding 0 makes -0.0 be 0.0.
-    return torch.round(exact, decimals=DECIMALS) + 0.0
+    return torch.round((scaled * units).sum(1) / lengths, decimals=DECIMALS) + 0.0
 
 
-def _scaled(rows: Tensor) -> Tensor:
-    """Rows (n, width) in float64, each times the power of two that brings its peak near 1."""
+def _with_lengths(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows (n, width) in float64, and their lengths (n,).
+
+    Where a square is too large or small for float64, every row is first multiplied by the power
+    of two that brings its peak near 1: an exact product, which changes no direction.
+    """
     import numpy as np
     import torch
 
     wide = rows.double()
-    if not wide.shape[1]:
-        return wide
+    lengths = wide.square().sum(1).sqrt()
+    if not wide.numel():
+        return wide, lengths
+    least, most = lengths.aminmax()
+    if least > 1e-140 and most < 1e140:
+        return wide, lengths
     peak = wide.abs().amax(dim=1, keepdim=True)
     exponent = torch.frexp(torch.where(torch.isfinite(peak), peak, 1.0)).exponent
     # numpy's is exact; torch takes a power of float32, which holds fewer.
-    return wide * torch.from_numpy(np.ldexp(1.0, -exponent.clamp(min=-1000).numpy()))
+    wide = wide * torch.from_numpy(np.ldexp(1.0, -exponent.clamp(min=-1000).numpy()))
+    return wide, wide.square().sum(1).sqrt()
 
 
 def _check(
