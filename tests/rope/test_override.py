@@ -12,7 +12,7 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.override import override
-from ropewalk.rope.scaling import UNSCALED, Linear, Ntk, Yarn
+from ropewalk.rope.scaling import UNSCALED, DynamicNtk, Linear, Ntk, Yarn
 from ropewalk.rope.spec import Length, PositionSpec, Rotary
 
 LLAMA: dict[str, Any] = {
@@ -190,3 +190,10 @@ def test_a_model_that_does_not_turn_is_refused(model_type: str) -> None:
     spec = read_config({"model_type": model_type, "n_head": 4, "n_layer": 2, "hidden_size": 64})
     with pytest.raises(ScheduleError, match=f"this {model_type} model has none"):
         override(spec, "yarn:2")
+
+
+def test_dynamic_starts_at_the_claimed_length_as_transformers_has_it() -> None:
+    spec = read_config(LLAMA)
+    (group,) = override(spec, "dynamic:4").groups
+    assert isinstance(group.encoding, Rotary)
+    assert group.encoding.scaling == DynamicNtk(4.0, spec.claimed.tokens or 0)

@@ -45,7 +45,8 @@ Threshold = Annotated[
     ),
 ]
 Rope = Annotated[
-    str | None, typer.Option(help="Another schedule: yarn:2, linear:4, ntk:2, base:500000, none.")
+    str | None,
+    typer.Option(help="Another schedule: yarn:2, linear:4, ntk:2, dynamic:2, base:500000, none."),
 ]
 Haystack = Annotated[
     Path | None, typer.Option(help="Your own text: a file, or a folder of .txt and .md.")

@@ -101,6 +101,14 @@ def schedule_fingerprint(spec: PositionSpec) -> str:
     return digest.hexdigest()[:16]
 
 
+def schedule_at(spec: PositionSpec, length: int) -> str:
+    """16 hex digits for the schedules of all rotary groups at one length."""
+    digest = hashlib.sha256()
+    for group, _ in spec.rotary_groups():
+        digest.update(f"{group.layers} {frequencies(group, length).fingerprint()}".encode())
+    return digest.hexdigest()[:16]
+
+
 def _rotary_for(table: str, model: Any, spec: PositionSpec) -> Rotary:
     """The encoding of the layers that use a table: by the layer type in its name, if it has one."""
     rotary = list(spec.rotary_groups())

@@ -12,8 +12,17 @@ from dataclasses import replace
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.compose import compose
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.scaling import UNSCALED, Linear, Ntk, Scaling, Unscaled, Yarn, name_of
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.scaling import (
+    UNSCALED,
+    DynamicNtk,
+    Linear,
+    Ntk,
+    Scaling,
+    Unscaled,
+    Yarn,
+    name_of,
+)
+from ropewalk.rope.spec import Length, PositionSpec, Rotary
 
 MOST_FACTOR = 1e6
 """A larger factor is a slip of the keyboard: it turns one token into a million."""
@@ -21,7 +30,7 @@ MOST_FACTOR = 1e6
 MOST_BASE = 1e15
 """The bound of the configuration readers."""
 
-METHODS = "yarn:FACTOR, linear:FACTOR, ntk:FACTOR, base:THETA, none"
+METHODS = "yarn:FACTOR, linear:FACTOR, ntk:FACTOR, dynamic:FACTOR, base:THETA, none"
 
 
 def override(spec: PositionSpec, text: str) -> PositionSpec:
@@ -58,7 +67,7 @@ def _parse(text: str) -> tuple[str, float]:
     wrong = ScheduleError(f"--rope {text[:60]!r} names no schedule; known: {METHODS}")
     if method == "none" and not number:
         return method, 1.0
-    if method not in {"yarn", "linear", "ntk", "base"}:
+    if method not in {"yarn", "linear", "ntk", "dynamic", "base"}:
         raise wrong
     if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf", number, re.ASCII):
         raise wrong
@@ -84,16 +93,24 @@ def _apply(rotary: Rotary, method: str, value: float, spec: PositionSpec, text: 
         return replace(rotary, base=value, base_source=source)
     scaling: Scaling
     if method == "yarn":
-        length = spec.trained.tokens or spec.claimed.tokens
-        if length is None:
-            raise ScheduleError(
-                f"--rope {text} needs the trained length, and this model states none; "
-                "use linear, ntk or base"
-            )
-        scaling = Yarn(value, length)
+        scaling = Yarn(value, _anchor(spec.trained, spec.claimed, text))
+    elif method == "dynamic":
+        # As transformers has it: nothing changes up to what the model claims.
+        scaling = DynamicNtk(value, _anchor(spec.claimed, spec.trained, text))
     else:
         scaling = Linear(value) if method == "linear" else Ntk(value)
     changed = replace(compose(rotary, scaling), scaling_source=source)
     # Refuse here, before a model is loaded, what the formula cannot do.
     schedule(changed)
     return changed
+
+
+def _anchor(first: Length, second: Length, text: str) -> int:
+    """The first of two lengths that the model states."""
+    length = first.tokens or second.tokens
+    if length is None:
+        raise ScheduleError(
+            f"--rope {text} needs the trained length, and this model states none; "
+            "use linear, ntk or base"
+        )
+    return length
