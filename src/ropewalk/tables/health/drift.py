@@ -76,15 +76,16 @@ def _by_row(table: EmbeddingTable, head: EmbeddingTable) -> tuple[Tensor, Tensor
     """Cosines and the head's norms, (rows,) fp64 each, and whether all bits are the same."""
     import torch
 
-    equal, cosines, norms = table.dtype == head.dtype, [], []
-    size = tile_rows(table)
-    for (_, one), (_, other) in zip(table.tiles(size), head.tiles(size), strict=True):
+    equal, size = table.dtype == head.dtype, tile_rows(table)
+    cosines, norms = (torch.empty(table.rows, dtype=torch.float64) for _ in range(2))
+    for (start, one), (_, other) in zip(table.tiles(size), head.tiles(size), strict=True):
         # As bits, in which NaN is equal to itself.
         equal = equal and torch.equal(one.view(torch.uint8), other.view(torch.uint8))
         own = torch.linalg.vector_norm(one, dim=1, dtype=torch.float64)
         norm = torch.linalg.vector_norm(other, dim=1, dtype=torch.float64)
         # Divided first, for products of large numbers are infinite.
         left, right = one / own[:, None], other / norm[:, None]
-        cosines.append((left * right).sum(1, dtype=torch.float64))
-        norms.append(norm)
-    return torch.cat(cosines), torch.cat(norms), equal
+        here = slice(start, start + len(one))
+        cosines[here] = (left * right).sum(1, dtype=torch.float64)
+        norms[here] = norm
+    return cosines, norms, equal

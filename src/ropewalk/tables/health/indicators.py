@@ -90,11 +90,13 @@ def scores_of(table: EmbeddingTable, reference: Reference) -> dict[Indicator, Te
     """Every row's distances, (rows,) fp64 each; NaN for rows without direction."""
     import torch
 
-    parts: dict[Indicator, list[Tensor]] = {}
-    for _, rows in table.tiles(tile_rows(table)):
+    found: dict[Indicator, Tensor] = {}
+    for start, rows in table.tiles(tile_rows(table)):
         for indicator, scores in reference.scores(rows).items():
-            parts.setdefault(indicator, []).append(scores)
-    return {indicator: torch.cat(scores) for indicator, scores in parts.items()}
+            if indicator not in found:
+                found[indicator] = torch.empty(table.rows, dtype=torch.float64)
+            found[indicator][start : start + len(rows)] = scores
+    return found
 
 
 _LOST = 1e-5

@@ -115,25 +115,20 @@ def scan(table: EmbeddingTable) -> Scan:
     """Go over the table once."""
     import torch
 
-    norms, finite, zero, oversized = [], [], [], []
+    # Made at once: small results between large tiles would keep the heap from using these again.
+    norms = torch.empty(table.rows, dtype=torch.float64)
+    finite, zero, oversized = (torch.empty(table.rows, dtype=torch.bool) for _ in range(3))
     digests: list[bytes] = []
-    for _, rows in table.tiles(tile_rows(table)):
+    for start, rows in table.tiles(tile_rows(table)):
+        here = slice(start, start + len(rows))
         # NaN and infinity go through to the largest number.
         peak = rows.abs().amax(1)
-        norms.append(row_norms(rows, peak))
-        finite.append(peak.isfinite())
-        zero.append(peak == 0)
-        oversized.append(peak.isfinite() & ~finite_rows(peak[:, None]))
+        norms[here] = row_norms(rows, peak)
+        finite[here] = peak.isfinite()
+        zero[here] = peak == 0
+        oversized[here] = peak.isfinite() & ~finite_rows(peak[:, None])
         digests += _digests(rows)
-    return Scan(
-        table,
-        torch.cat(norms),
-        torch.cat(finite),
-        torch.cat(zero),
-        torch.cat(oversized),
-        _kinds(table),
-        tuple(digests),
-    )
+    return Scan(table, norms, finite, zero, oversized, _kinds(table), tuple(digests))
 
 
 def row_norms(rows: Tensor, peak: Tensor | None = None) -> Tensor:
