@@ -10,12 +10,13 @@ from typer.core import TyperGroup
 from ropewalk.cli.table.clusters import clusters_command
 from ropewalk.cli.table.compare import compare_command
 from ropewalk.cli.table.context import context_command
+from ropewalk.cli.table.export import export_command
 from ropewalk.cli.table.health import health_command
 from ropewalk.cli.table.map import map_command
 from ropewalk.cli.table.near import near_command
 from ropewalk.cli.table.overview import print_overview
-from ropewalk.cli.table.score import score_command
 from ropewalk.cli.table.positions import positions_command
+from ropewalk.cli.table.score import score_command
 from ropewalk.cli.table.similarity import similarity_command
 
 
@@ -78,4 +79,7 @@ table_app.command("context", short_help="One word in several sentences, layer by
 )
 table_app.command("score", short_help="WordSim-353, SimLex-999, analogies; table and layers.")(
     score_command
+)
+table_app.command("export", short_help="Parquet, projector, npy, safetensors, word2vec.")(
+    export_command
 )

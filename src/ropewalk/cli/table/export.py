@@ -1,0 +1,137 @@
+"""`ropewalk table MODEL export --parquet FILE ...`: the table in files of other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ropewalk.cli.table.options import (
+    AsJson,
+    Role,
+    RoleName,
+    Tensor,
+    View,
+    ViewName,
+    close,
+    opened,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from ropewalk.tables.export.rows import Written
+    from ropewalk.tables.open import EmbeddingTable
+    from ropewalk.tables.sample import Chosen
+
+
+def export_command(
+    context: typer.Context,
+    parquet: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Columns that embedding-atlas opens: tokens, map, norm."),
+    ] = None,
+    projector: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The three files of TensorBoard's projector."),
+    ] = None,
+    npy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="All rows as one array of numpy.")
+    ] = None,
+    safetensors: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The rows, and where they came from.")
+    ] = None,
+    word2vec: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Text; refused where a key has a blank.")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(metavar="N", help="Write so many rows, drawn by --seed.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
+    vectors: Annotated[
+        bool, typer.Option("--vectors", help="Parquet: the rows themselves, too.")
+    ] = False,
+    neighbours: Annotated[
+        int, typer.Option(metavar="K", help="Parquet: so many nearest of each row; 0 for none.")
+    ] = 0,
+    all_rows: Annotated[
+        bool, typer.Option("--all-rows", help="Take in rows without a token, too.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over existing files.")] = False,
+    role: Role = RoleName.INPUT,
+    tensor: Tensor = None,
+    view: View = ViewName.RAW,
+    as_json: AsJson = False,
+) -> None:
+    """Write a table for other tools; each file whole or not at all, and what it leaves out said."""
+    from ropewalk.errors import UsageError
+    from ropewalk.report.text import visible
+    from ropewalk.tables.export.rows import check_target
+    from ropewalk.tables.sample import choose_rows
+
+    wanted = {"npy": npy, "safetensors": safetensors, "word2vec": word2vec, "parquet": parquet}
+    paths = {name: path for name, path in wanted.items() if path is not None}
+    if not paths and projector is None:
+        raise UsageError(
+            "export needs to be told where to: --parquet FILE, --projector FOLDER, --npy FILE, "
+            "--safetensors FILE or --word2vec FILE"
+        )
+    if npy is not None and sample is not None:
+        raise UsageError(
+            "an npy file of sampled rows could not say which rows they are; --safetensors can"
+        )
+    if neighbours < 0:
+        raise UsageError(f"{neighbours} neighbours were asked for; 0 stands for none")
+    for path in paths.values():
+        check_target(path, force=force)
+    if projector is not None:
+        check_target(projector, force=force, folder=True)
+        paths["projector"] = projector
+    table = opened(context, role, tensor, view)
+    chosen = choose_rows(table, sample, seed=seed, all_rows=all_rows)
+    written = {
+        name: _write(name, path, table, chosen, neighbours=neighbours, vectors=vectors)
+        for name, path in paths.items()
+    }
+    if as_json:
+        documents: dict[str, object] = {
+            name: {"path": str(w.path), "bytes": w.size, "rows": w.rows, "said": list(w.said)}
+            for name, w in written.items()
+        }
+        print_json("export", {"model": table.tables.title, "table": table.name, **documents})
+        return
+    for name, one in written.items():
+        typer.echo(f"{name:<12}{visible(str(one.path))}: {one.rows:,} rows, {one.size:,} bytes")
+        for sentence in one.said:
+            typer.echo(f"{'':<12}{visible(sentence)}")
+    close(context, table)
+
+
+def _write(
+    name: str,
+    path: Path,
+    table: EmbeddingTable,
+    chosen: Chosen,
+    *,
+    neighbours: int,
+    vectors: bool,
+) -> Written:
+    """One of the files."""
+    from ropewalk.tables.export.arrays import write_npy, write_safetensors
+    from ropewalk.tables.export.parquet import write_parquet
+    from ropewalk.tables.export.projector import write_projector
+    from ropewalk.tables.export.rows import finite
+    from ropewalk.tables.export.word2vec import write_word2vec
+    from ropewalk.tables.projection import nearest, project
+
+    if name == "npy":
+        return write_npy(table, path)
+    if name == "safetensors":
+        return write_safetensors(table, path, chosen)
+    if name == "parquet":
+        most = None if chosen.seed is None else len(chosen)
+        shown = project(table, most=most, seed=chosen.seed or 0, all_rows=chosen.all_rows)
+        near = nearest(table, shown, neighbours) if neighbours else None
+        return write_parquet(table, path, shown, near=near, vectors=vectors)
+    write = write_projector if name == "projector" else write_word2vec
+    return write(table, path, finite(table, chosen), chosen.line)
