@@ -14,7 +14,8 @@ NearBlock near_block_avx2, near_block_avx512;
 namespace {
 
 constexpr int64_t SERIAL_BYTES = 128 << 10;  // less is done before a second thread has woken
-constexpr int64_t BLOCK_BYTES = 512 << 10;   // so that a thread that is held up holds up nobody
+constexpr int64_t BLOCK_BYTES = 4 << 20;     // long, for at its end what was fetched ahead is lost
+constexpr int64_t BLOCKS_A_THREAD = 16;      // so that a thread that is held up holds up nobody
 
 NearBlock* near_block_for(InstructionSet set) {
 #if defined(__x86_64__)
@@ -44,8 +45,9 @@ ROPEWALK_EXPORT void ropewalk_near(const NearRequest* request) {
     const NearRequest& r = *request;
     const int64_t row_bytes = std::max<int64_t>(1, r.width * (r.rows.dtype == FLOAT32 ? 4 : 2));
     const int64_t threads = r.rows.count * row_bytes * r.count < SERIAL_BYTES ? 1 : r.threads;
+    const int64_t share = r.rows.count / (threads * BLOCKS_A_THREAD);
     // A whole number of rows abreast.
     Work work{request, near_block_for(instruction_set()),
-              std::max<int64_t>(1, BLOCK_BYTES / row_bytes / 8) * 8};
+              std::max<int64_t>(1, std::min(BLOCK_BYTES / row_bytes, share) / 8) * 8};
     parallel_for((r.rows.count + work.size - 1) / work.size, threads, one_block, &work);
 }
