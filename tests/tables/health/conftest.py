@@ -1,8 +1,7 @@
-"""Small tables with planted faults, and real ones, opened as users open them."""
+"""Small tables with planted faults, opened as users open them."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -51,21 +50,6 @@ def make_table(tmp_path: Path) -> MakeTable:
         return open_table(folder, role)  # type: ignore[arg-type]
 
     return make
-
-
-@pytest.fixture(scope="session")
-def wordllama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real table of wordllama and its tokenizer, as one folder."""
-    found = importlib.util.find_spec("wordllama")
-    if found is None or not found.submodule_search_locations:
-        pytest.fail("install the test table: pip install --no-deps wordllama")
-    home = Path(found.submodule_search_locations[0])
-    folder = tmp_path_factory.mktemp("wordllama")
-    (weights,) = (home / "weights").glob("*.safetensors")
-    (tokenizer,) = (home / "tokenizers").glob("*.json")
-    (folder / "model.safetensors").symlink_to(weights)
-    (folder / "tokenizer.json").symlink_to(tokenizer)
-    return folder
 
 
 @pytest.fixture
