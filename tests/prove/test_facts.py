@@ -9,7 +9,7 @@ from ropewalk.prove.cells import Answer, Cell, Outcome, Row
 from ropewalk.prove.facts import plan_facts, summary_of
 from ropewalk.prove.plan import make_plan
 from ropewalk.prove.statistics import AbsoluteThreshold, RelativeThreshold, summarise
-from ropewalk.rope.spec import Length, PositionSpec
+from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary
 
 ROWS = [
     Row(Cell(n, d, t), n, d, "k", "1", Answer(Outcome.HIT, -0.1, "1", 0.5), f"{n}{d}{t}")
@@ -77,3 +77,29 @@ def test_texts_that_cannot_be_read_are_a_sentence(damage: dict[str, str]) -> Non
     facts = {**plan_facts(PLAN, RelativeThreshold(0.85), spec(8192, None)), **damage}
     with pytest.raises(StoreError, match="damaged"):
         summary_of(ROWS, facts)
+
+
+def test_a_length_below_the_threshold_has_what_the_schedule_predicted_beside_it() -> None:
+    group = LayerGroup("all", (0,), Rotary(128, 128, 10000.0))
+    spec = PositionSpec("llama", "t", (group,), Length(4096, "t"), Length(4096, "c"))
+    plan = make_plan((1024, 8192), (0.0, 1.0), 1, 0)
+    rows = [
+        Row(cell, cell.length, cell.depth, "k", "v", Answer(outcome, -1.0, "", 1.0), repr(cell))
+        for cell in plan.cells
+        for outcome in [Outcome.HIT if cell.length == 1024 else Outcome.MISS]
+    ]
+    (reason,) = summary_of(rows, plan_facts(plan, RelativeThreshold(), spec)).reasons
+    assert (reason.length, reason.depth) == (8192, 0.0)
+    assert reason.likely[0].startswith("18 of 64 rotary pairs")
+
+
+def test_lengths_that_were_given_more_trials_are_summed_up_with_them() -> None:
+    rows = [
+        Row(cell, 512, 0.5, "k", "v", Answer(Outcome.HIT, -1.0, "", 1.0), repr(cell))
+        for cell in [Cell(512, 0.5, trial) for trial in range(33)]
+    ]
+    facts = {"lengths": "512", "depths": "0.5", "trials": "1", "threshold": "absolute:0.85"}
+    assert summary_of(rows, facts).columns[0].pooled.judged == 1
+    grown = summary_of(rows, facts | {"until_certain": "50"})
+    assert (grown.columns[0].pooled.judged, grown.columns[0].verdict) == (33, "passes")
+    assert "at all looks together" in grown.interval

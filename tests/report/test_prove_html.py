@@ -16,7 +16,7 @@ import pytest
 
 from ropewalk.errors import MissingPartError, StoreError
 from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
-from ropewalk.prove.summary import ControlSummary, RunSummary
+from ropewalk.prove.summary import ControlSummary, Reason, RunSummary
 from ropewalk.report.heatmap import contrast
 from ropewalk.report.prove_html import SIZE_LIMIT, CellPrompt, render_html
 
@@ -277,3 +277,9 @@ def test_without_jinja2_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(MissingPartError, match=r'pip install "ropewalk\[prove\]"'):
         render_html(make_summary(), audit=None, audit_text="", prompts=[])
+
+
+def test_a_length_that_falls_short_has_a_likely_reason_beside_it(make_summary: MakeSummary) -> None:
+    found = replace(make_summary(), reasons=(Reason(12000, 0.0, ("angles <new>",)),))
+    html = render_html(found, audit=None, audit_text="", prompts=[])
+    assert "12,000 tokens, worst at 0 %, likely because angles &lt;new&gt;." in html

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from ropewalk.prove.cells import Outcome
-from ropewalk.prove.summary import RunSummary
+from ropewalk.prove.summary import Reason, RunSummary
 from ropewalk.report.prove_text import heatmap_lines, print_proof, proof_lines
 
 MakeSummary = Callable[..., RunSummary]
@@ -203,3 +204,14 @@ def test_answers_that_were_not_judged_have_words_of_their_own(make_summary: Make
     assert _line(lines, "50 %").split()[2:] == ["NONE"]
     assert _line(lines, "75 %").split()[2:] == ["██", "~3/3"]
     assert "~ some were cut, refused or empty" in " ".join(lines[-5:])
+
+
+def test_a_length_that_falls_short_has_a_likely_reason_beside_it(make_summary: MakeSummary) -> None:
+    likely = ("18 of 64 rotary pairs turn to new angles", "distances are rare")
+    found = (Reason(8000, 0.0, likely), Reason(12000, 0.5, ()))
+    text = " ".join(" ".join(proof_lines(replace(make_summary(), reasons=found))).split())
+    assert (
+        "8,000 tokens, worst at 0 %, likely because 18 of 64 rotary pairs turn to new angles; "
+        "distances are rare."
+    ) in text
+    assert "12,000 tokens, worst at 50 %: nothing in the schedule speaks against it." in text

@@ -7,9 +7,11 @@ texts, so that both show the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ropewalk.errors import StoreError
-from ropewalk.prove.cells import Outcome, Row
+from ropewalk.prove import reasons
+from ropewalk.prove.cells import Control, Outcome, Row
 from ropewalk.prove.plan import Plan
 from ropewalk.prove.served import served_facts
 from ropewalk.prove.statistics import (
@@ -20,7 +22,7 @@ from ropewalk.prove.statistics import (
     parse_threshold,
     summarise,
 )
-from ropewalk.prove.summary import RunSummary
+from ropewalk.prove.summary import Reason, RunSummary
 from ropewalk.rope.spec import PositionSpec
 
 UNKNOWN = "unknown"
@@ -42,6 +44,7 @@ def plan_facts(plan: Plan, threshold: Threshold, spec: PositionSpec) -> dict[str
         "claimed": _written(spec.claimed.tokens),
         "claimed_source": spec.claimed.source,
         "trained": _written(spec.trained.tokens),
+        "predicted": reasons.written(spec, plan.lengths),
     }
 
 
@@ -52,6 +55,7 @@ def summary_of(
 
     `threshold` stands in for the run's own. Raises StoreError for facts that cannot be read.
     """
+    rows = own_rows(rows, facts)
     try:
         if "lengths" in facts:
             lengths = tuple(int(each) for each in facts["lengths"].split(","))
@@ -59,7 +63,7 @@ def summary_of(
             trials = int(facts["trials"])
         else:
             lengths, depths, trials = grid_of(rows)
-        return summarise(
+        summary = summarise(
             rows,
             lengths=lengths,
             depths=depths,
@@ -69,13 +73,25 @@ def summary_of(
             claimed_source=facts.get("claimed_source", ""),
             trained_length=_read(facts.get("trained", UNKNOWN)),
             facts={**facts, **served_facts(rows), **_totals(rows)},
-            evidence=evidence_of(facts.get("sharing", "none")),
+            evidence=evidence_of(_mode(facts), looks="many" if "until_certain" in facts else "one"),
+            grown=_asked(rows) if "until_certain" in facts else None,
         )
+        return replace(summary, reasons=_reasons(summary, facts))
     except (KeyError, ValueError) as error:
         raise StoreError(
             f"the run folder says of its run what cannot be read ({error}); its results file is "
             "damaged, or was written by something else than ropewalk"
         ) from error
+
+
+def own_rows(rows: Sequence[Row], facts: Mapping[str, str]) -> list[Row]:
+    """The rows of the run's own mode of sharing: those of its calibration stay out."""
+    return [row for row in rows if row.sharing == _mode(facts)]
+
+
+def _mode(facts: Mapping[str, str]) -> str:
+    """What the prompts of the map share: what was asked for, or what the run fell back to."""
+    return facts.get("fallback") or facts.get("sharing", "none")
 
 
 def _totals(rows: Sequence[Row]) -> dict[str, str]:
@@ -86,6 +102,28 @@ def _totals(rows: Sequence[Row]) -> dict[str, str]:
     speed = f", {tokens / seconds:,.0f} tokens a second" if seconds else ""
     unread = f"; {len(rows) - len(read)} more were not read" if len(read) < len(rows) else ""
     return {"asked": f"{len(read)} prompts, {tokens:,} tokens, {seconds:,.0f} s{speed}{unread}"}
+
+
+def _asked(rows: Sequence[Row]) -> dict[int, int]:
+    """How many trials each length was given."""
+    trials: dict[int, int] = {}
+    for row in rows:
+        if row.cell.control is Control.NONE:
+            trials[row.cell.length] = max(trials.get(row.cell.length, 0), row.cell.trial + 1)
+    return trials
+
+
+def _reasons(summary: RunSummary, facts: Mapping[str, str]) -> tuple[Reason, ...]:
+    """What the schedule predicted of the lengths that scored below the threshold."""
+    predicted = reasons.read(facts["predicted"]) if "predicted" in facts else {}
+    found = []
+    for column in summary.columns:
+        value, depth = column.pooled.value, column.worst_depth
+        short = value is not None and value < summary.effective.threshold
+        if short and depth is not None and column.length in predicted:
+            likely = reasons.reasons(predicted[column.length], depth)
+            found.append(Reason(column.length, depth, likely))
+    return tuple(found)
 
 
 def _written(length: int | None) -> str:

@@ -93,6 +93,18 @@ class ControlSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """What speaks against a length at its worst depth, by `ropewalk.prove.reasons`.
+
+    `likely` is empty where nothing in the schedule does.
+    """
+
+    length: int
+    depth: float
+    likely: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
     """All of a run. `cells` holds every planned field, asked or not, lengths then depths."""
 
@@ -108,5 +120,7 @@ class RunSummary:
     trained_length: int | None
     facts: Mapping[str, str] = field(default_factory=dict)
     """What to print beside the result: model, schedule, seed, versions, command, seconds."""
+    reasons: tuple[Reason, ...] = ()
+    """What the schedule has to say of lengths that fall short of the threshold."""
     interval: str = "Wilson 95 %"
     """What the intervals of pooled lengths are called."""

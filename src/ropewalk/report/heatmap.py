@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from ropewalk.prove.cells import UNJUDGED, Outcome
-from ropewalk.prove.summary import CellSummary, RunSummary, Share
+from ropewalk.prove.summary import CellSummary, Reason, RunSummary, Share
 
 _STOPS = (
     (0.0, (0xB8, 0x4E, 0x14)),
@@ -105,6 +105,14 @@ def interval(share: Share) -> str:
 def fraction(share: Share) -> str:
     """Return ``hits/judged``; ``-`` if nothing is judged."""
     return f"{share.hits}/{share.judged}" if share.judged else "-"
+
+
+def why(reason: Reason) -> str:
+    """What the schedule says of a length that fell short, at its worst depth."""
+    where = f"{tokens(reason.length)} tokens, worst at {percent(reason.depth)}"
+    if not reason.likely:
+        return f"{where}: nothing in the schedule speaks against it."
+    return f"{where}, likely because {'; '.join(reason.likely)}."
 
 
 def colour(value: float) -> str:

@@ -212,6 +212,7 @@ def _page(
             "percent": heatmap.percent,
             "fraction": heatmap.fraction,
             "interval": heatmap.interval,
+            "why": heatmap.why,
         }
     )
     facts = readable_facts(summary.facts)

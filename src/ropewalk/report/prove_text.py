@@ -264,6 +264,8 @@ def _result(summary: RunSummary, width: int) -> Iterator[Line]:
     yield from _labelled("effective", f"{reach} tokens, certain and possible", width, "bold")
     yield from _labelled("threshold", threshold, width)
     yield from _wrapped(visible(effective.sentence), width, "bold")
+    for reason in summary.reasons:
+        yield from _labelled("why", visible(heatmap.why(reason)), width)
 
 
 def _end(length: int | None) -> str:
