@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.prove.cells import Outcome
-from ropewalk.prove.classify import classify, named_values, strip_thinking
+from ropewalk.prove.classify import classify, credit, named_values, strip_thinking
 
 HIT, MISS, WRONG = Outcome.HIT, Outcome.MISS, Outcome.WRONG
 VALUE, OTHERS = "40718", ("52936", "81053")
@@ -29,7 +29,7 @@ VALUE, OTHERS = "40718", ("52936", "81053")
         (" 529361", MISS),
         ("", MISS),
         (" ", MISS),
-        (" ４０７１８", MISS),
+        (" ４０７１８", HIT),
     ],
 )
 def test_a_base_answer_is_the_number_printed_first(printed: str, outcome: Outcome) -> None:
@@ -82,3 +82,54 @@ def test_thinking_is_taken_out(text: str, left: str) -> None:
 
 def test_numbers_are_whole_runs_of_digits() -> None:
     assert named_values("a12b 3.45, 6,789 -0") == ["12", "3", "45", "6", "789", "0"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "value", "outcome"),
+    [
+        ("$38.50", "38.50", HIT),
+        ("38.50.", "$38.50", HIT),
+        ("March  14th", "March 14", MISS),
+        ("march 14, he said", "March 14", HIT),
+        ("“Violin”", "violin", HIT),
+        ("violins", "violin", MISS),
+        ("KX\u2013417\u2013QD", "KX-417-QD", HIT),
+        ("three ships", "3", HIT),
+        ("Three.", "3", HIT),
+        ("30", "3", MISS),
+        ("straße", "STRASSE", HIT),
+    ],
+)
+def test_answers_are_equal_after_normalising(printed: str, value: str, outcome: Outcome) -> None:
+    assert classify(printed, value, ("9",), chat=False) is outcome
+
+
+@pytest.mark.parametrize(
+    ("printed", "base", "chat", "share"),
+    [
+        ("12, 34, 56", HIT, HIT, 1),
+        ("56, 12 and 34.\nQuestion: 99", HIT, MISS, 1),
+        ("56; 34 & 12", HIT, HIT, 1),
+        ("12, 34", MISS, MISS, 2 / 3),
+        ("12, 34, 99", MISS, MISS, 2 / 3),
+        ("12, 34, 56, 99", MISS, MISS, 1),
+        ("12, 34, 56, 78", MISS, HIT, 1),
+        ("99", WRONG, WRONG, 0),
+        ("123, 345, 567", MISS, MISS, 0),
+        ("", MISS, MISS, 0),
+    ],
+)
+def test_several_values_are_a_set_and_right_only_as_a_whole(
+    printed: str, base: Outcome, chat: Outcome, share: float
+) -> None:
+    assert classify(printed, "12, 34, 56", ("99",), chat=False) is base
+    assert classify(printed, "12, 34, 56", ("99",), chat=True) is chat
+    # Partial credit looks at what was named, in a base answer on its first line.
+    assert credit(printed, "12, 34, 56", chat=False) == pytest.approx(share)
+
+
+def test_a_count_must_be_the_only_number_named() -> None:
+    others = tuple(str(n) for n in range(21) if n != 4)
+    assert classify("There were four of them.", "4", others, chat=True) is HIT
+    assert classify("Four or five.", "4", others, chat=True) is MISS
+    assert classify("Five.", "4", others, chat=True) is WRONG

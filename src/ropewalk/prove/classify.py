@@ -1,16 +1,24 @@
 """From what a model printed to an outcome. Text only.
 
-A base prompt ends in the beginning of the answer, so what is printed first is the answer. A
-chat answer is free text: thinking is taken out, and the values named in the rest decide.
+Answers are compared whole after normalising (`normalise`), never as pieces of longer words or
+numbers. A base prompt ends in the beginning of the answer, so what is printed first is the
+answer. A chat answer is free text: thinking is taken out, and the values named in the rest
+decide. An answer of several values is a set: right when it holds all of them and nothing else.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from ropewalk.prove.cells import Outcome
 
+LIST = ", "
+"""Between the values of an answer that has several."""
+_NUMBERS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen
+fifteen sixteen seventeen eighteen nineteen twenty""".split()
+_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-")
 _THINKING = re.compile(r"<(think|thinking|thought|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.I)
 _CLOSING = re.compile(r"\A.*</(think|thinking|thought|reasoning)>", re.DOTALL | re.I)
 
@@ -29,20 +37,71 @@ def named_values(text: str) -> list[str]:
     return re.findall(r"\d+", text)
 
 
-def classify(printed: str, value: str, distractors: Sequence[str], *, chat: bool) -> Outcome:
-    """HIT, WRONG or MISS for a decoded answer.
+def normalise(text: str) -> str:
+    """Text as answers are compared: NFKC, casefold, white space as single spaces.
 
-    A base answer is the first number printed, at the very start. A chat answer is right when,
-    thinking taken out, it names the value and no other needle's value; it is WRONG when it
-    names another needle's value and not the right one. Naming both is a MISS: a model that
-    lists everything has not answered.
+    Signs of currency and what marks text (quotes, asterisks, underscores, backticks) are left
+    out, dashes are hyphens, and the words zero to twenty are digits.
     """
+    flat = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
+    flat = re.sub(r"[$\u20ac\u00a3\"\u201c\u201d\u2018`*_]", "", flat)
+    flat = re.sub(r"[a-z]+", lambda word: _digits(word[0]), flat)
+    return " ".join(flat.split())
+
+
+def named(text: str, values: Sequence[str]) -> set[str]:
+    """Which of the values a text names, as whole words and numbers, after normalising."""
+    flat = normalise(text)
+    return {value for value in values if re.search(_whole(value), flat)}
+
+
+def credit(printed: str, value: str, *, chat: bool) -> float:
+    """The share of the values of an answer that were named, from 0 to 1."""
+    values = value.split(LIST)
+    text = strip_thinking(printed) if chat else _first_line(printed)
+    return len(named(text, values)) / len(values)
+
+
+def classify(printed: str, value: str, distractors: Sequence[str], *, chat: bool) -> Outcome:
+    """HIT, WRONG or MISS for a decoded answer; `value` may be several, with LIST between.
+
+    A base answer is what is printed at the very start: the value, or for several a list that
+    ends with the line or the sentence. A chat answer is right when, thinking taken out, it names
+    the value and no other needle's value; it is WRONG when it names another needle's value and
+    not the right one. Naming both is a MISS: a model that lists everything has not answered. So
+    is a part of several values.
+    """
+    values = value.split(LIST)
     if chat:
-        named = set(named_values(strip_thinking(printed)))
+        text = strip_thinking(printed)
+        right, others = named(text, values), named(text, distractors)
+    elif len(values) > 1:
+        items = [part for part in re.split(r",|;|&|\band\b", _first_line(printed)) if part.strip()]
+        right = {each for each in values if any(_is(item, each) for item in items)}
+        others = {each for each in distractors if any(_is(item, each) for item in items)}
+        if len(items) > len(right) + len(others):
+            return Outcome.WRONG if others and not right else Outcome.MISS
     else:
-        start = re.match(r"\s*(\d+)", printed)
-        named = {start.group(1)} if start else set()
-    others = named & set(distractors)
-    if value in named:
+        start = normalise(printed)
+        right = {each for each in values if re.match(_whole(each), start)}
+        others = {each for each in distractors if re.match(_whole(each), start)}
+    if len(right) == len(set(values)):
         return Outcome.MISS if others else Outcome.HIT
-    return Outcome.WRONG if others else Outcome.MISS
+    return Outcome.WRONG if others and not right else Outcome.MISS
+
+
+def _whole(value: str) -> str:
+    return rf"(?<!\w){re.escape(normalise(value))}(?!\w)"
+
+
+def _is(item: str, value: str) -> bool:
+    return normalise(item).strip(" .!?:()") == normalise(value)
+
+
+def _first_line(printed: str) -> str:
+    """Up to the end of the first line or sentence."""
+    return re.split(r"\n|(?<=\w)[.!?](?=\s|$)", printed.lstrip(), maxsplit=1)[0]
+
+
+def _digits(word: str) -> str:
+    return str(_NUMBERS.index(word)) if word in _NUMBERS else word

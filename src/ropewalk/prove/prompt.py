@@ -18,6 +18,7 @@ from ropewalk.prove.frame import Frame, Framer
 from ropewalk.prove.haystack import GeneratedHaystack, Haystack, TextHaystack
 from ropewalk.prove.tasks.base import Hidden, Problem, Task
 from ropewalk.prove.tasks.single import Single
+from ropewalk.prove.tasks.suite import TASKS
 from ropewalk.prove.tokens import Tokens
 
 CHAT_ANSWER_TOKENS = 24
@@ -34,8 +35,8 @@ class PromptMaker:
     `seed` names the run's random text. `sentences` is the user's haystack, None for the grammar.
     `chat` asks through the model's own template and leaves `answer_tokens` for the answer;
     without it the prompt ends in the beginning of the answer. `distractors` needles with other
-    keys are hidden at random depths beside a single one. `tasks` by name draw what other cells
-    ask.
+    keys are hidden at random depths beside a single one. `tasks` are tasks of the user's own by
+    name, beside those of `ropewalk.prove.tasks.suite`.
     """
 
     tokens: Tokens
@@ -73,8 +74,10 @@ class PromptMaker:
         )
 
     def task(self, name: str) -> Task:
-        """The task of a name. Raises KeyError for one that is neither "single" nor in `tasks`."""
-        return Single(self.distractors) if name == "single" else self.tasks[name]
+        """The task of a name. Raises KeyError for one that is neither known nor in `tasks`."""
+        if name == "single":
+            return Single(self.distractors)
+        return self.tasks[name] if name in self.tasks else TASKS[name]
 
     def minimum(self, name: str = "single") -> int:
         """The fewest tokens that hold what a task hides and asks, over a few draws.
@@ -106,7 +109,7 @@ class PromptMaker:
         room -= sum(self.tokens.inner(each.sentence) for each in hidden)
         if room < 0:
             return None
-        haystack = self._haystack(Random(f"{self.seed}/{cell.task}/{cell.trial}"))
+        haystack = self._haystack(problem, Random(f"{self.seed}/{cell.task}/{cell.trial}"))
         body = fill(haystack, room, self.tokens.inner, cell.length)
         if betrayed(problem.secret, body):
             return None
@@ -114,10 +117,9 @@ class PromptMaker:
         # The sentences that filled the last gap came after the first look.
         return None if betrayed(problem.secret, body) else prompt
 
-    def _haystack(self, random: Random) -> Haystack:
-        if self.sentences is None:
-            return GeneratedHaystack(random)
-        return TextHaystack(self.sentences, random)
+    def _haystack(self, problem: Problem, random: Random) -> Haystack:
+        sentences = self.sentences if problem.sentences is None else problem.sentences
+        return GeneratedHaystack(random) if sentences is None else TextHaystack(sentences, random)
 
     def _adjust(
         self, cell: Cell, frame: Frame, problem: Problem, body: list[str], haystack: Haystack

@@ -26,7 +26,8 @@ class Problem:
     One of `hidden` has no share: its place is the cell's depth, and is what is recorded as it.
     Sentences of the same place stand in the given order. A base model goes on behind `opening`
     with `value`. `secret` must not occur in the haystack: keys and values. `wrong` are answers
-    that show a confusion.
+    that show a confusion. `noun` names what a chat answer is to consist of. `sentences` are a
+    haystack of the problem's own.
     """
 
     hidden: tuple[Hidden, ...]
@@ -37,6 +38,7 @@ class Problem:
     wrong: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
     noun: str = "pass key"
+    sentences: tuple[str, ...] | None = None
 
     @property
     def value(self) -> str:
