@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ropewalk.prove.cells import Answer, Cell, Outcome, Prompt, Row, Sharing
@@ -49,10 +49,21 @@ def run_endpoint(
     The rest is as `ropewalk.prove.runner.run` has it. Raises EndpointError for what a server says
     to every request, and when no server is left.
     """
-    lanes, keys, done = _lanes(plan, make_prompt, store, hash_of)
-    progress = _Progress(plan, done)
-    for cell in done:
-        on_event(progress.event(cell, None))
+    keys: dict[Cell, str] = {}
+    progress = _Progress(plan, store, sharing)
+
+    def lanes() -> Iterator[list[Prompt]]:
+        """The prompts to ask, a lane a trial."""
+        for cells in _trials(plan):
+            lane = []
+            for cell in cells:
+                prompt = make_prompt(cell)
+                keys[cell] = key_of(cell, hash_of(prompt))
+                if store.done(keys[cell]):
+                    on_event(progress.event(cell, None))
+                else:
+                    lane.append(prompt)
+            yield in_cache_order(lane) if lane else []
 
     late = threading.Event()
 
@@ -64,7 +75,7 @@ def run_endpoint(
     pool = Pool(asking.servers, asking.subject.answer, asking.gate, go_on=go_on, told=say)
     errors = ErrorsInARow()
     try:
-        for prompt, answer in pool.answers(lanes):
+        for prompt, answer in pool.answers(lanes()):
             row = _row(prompt, answer, keys[prompt.cell], asking.subject, sharing)
             store.add(row, prompt.text)
             on_event(progress.event(prompt.cell, row))
@@ -74,24 +85,11 @@ def run_endpoint(
     return progress.result(out_of_time=late.is_set())
 
 
-def _lanes(
-    plan: Plan,
-    make_prompt: Callable[[Cell], Prompt],
-    store: Store,
-    hash_of: Callable[[Prompt], str],
-) -> tuple[list[list[Prompt]], dict[Cell, str], list[Cell]]:
-    """The prompts to ask, a lane a trial; the key of every cell; and the cells answered before."""
-    trials: dict[int, list[Prompt]] = defaultdict(list)
-    keys: dict[Cell, str] = {}
-    done = []
+def _trials(plan: Plan) -> list[list[Cell]]:
+    trials: dict[int, list[Cell]] = defaultdict(list)
     for cell in plan.cells:
-        prompt = make_prompt(cell)
-        keys[cell] = key_of(cell, hash_of(prompt))
-        if store.done(keys[cell]):
-            done.append(cell)
-        else:
-            trials[cell.trial].append(prompt)
-    return [in_cache_order(trials[trial]) for trial in sorted(trials)], keys, done
+        trials[cell.trial].append(cell)
+    return [trials[trial] for trial in sorted(trials)]
 
 
 def _row(
@@ -114,9 +112,13 @@ def _row(
 class _Progress:
     """Where a run stands, and its pace on the clock: requests that overlap count once."""
 
-    def __init__(self, plan: Plan, done: Iterable[Cell]) -> None:
+    def __init__(self, plan: Plan, store: Store, sharing: Sharing) -> None:
         self._plan = plan
-        self._done = set(done)
+        self._done = set(plan.cells) & {
+            row.cell
+            for row in store.rows()
+            if row.answer.outcome is not Outcome.ERROR and row.sharing is sharing
+        }
         self._begun = time.monotonic()
         self._tokens_done = sum(cell.length for cell in self._done)
         self._tokens_asked = 0
@@ -130,9 +132,9 @@ class _Progress:
             self._asked += 1
             self._tokens_asked += cell.length
             self.longest = max(self.longest, row.answer.seconds)
-            if row.answer.outcome is not Outcome.ERROR:
-                self._done.add(cell)
-                self._tokens_done += cell.length
+        if cell not in self._done and (row is None or row.answer.outcome is not Outcome.ERROR):
+            self._done.add(cell)
+            self._tokens_done += cell.length
         return Event(
             cell=cell,
             done=len(self._done),

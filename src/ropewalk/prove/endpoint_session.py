@@ -18,6 +18,7 @@ from ropewalk.errors import EndpointError, LengthError, UsageError
 from ropewalk.models.tokenizer import load_tokenizer
 from ropewalk.prove import session
 from ropewalk.prove.cells import Sharing
+from ropewalk.prove.documents import DocumentMaker
 from ropewalk.prove.endpoint_run import Asking, run_endpoint
 from ropewalk.prove.facts import plan_facts, summary_of
 from ropewalk.prove.haystack import GeneratedHaystack, read_sentences
@@ -62,9 +63,14 @@ class _Served:
 
 
 def prove_endpoint(
-    settings: session.ProofSettings, listener: session.Listener | None = None
+    settings: session.ProofSettings,
+    listener: session.Listener | None = None,
+    sharing: Sharing = Sharing.PREFIX,
 ) -> session.Proof:
     """Prove `settings.model`, which begins with "openai:", at `settings.endpoint`'s servers.
+
+    `sharing` says how the prompts of a trial are related; what they share is the server's to
+    cache, and with NONE it may do so as well.
 
     Raises an error of `ropewalk.errors`; what was answered before it stays in the run folder.
     """
@@ -83,18 +89,10 @@ def prove_endpoint(
         spec = _spec(served.facts)
         lengths = settings.lengths or session.default_lengths(served.facts.window)
         plan = make_plan(lengths, settings.depths, settings.trials, settings.controls)
-        maker = PromptMaker(
-            subject.tokens,
-            settings.seed,
-            subject.chat,
-            settings.distractors,
-            settings.answer_tokens,
-            sentences,
-        )
-        prompts = ServedPrompts(maker, subject.counting, subject.salted)
-        _check_lengths(plan, prompts)
+        prompts = _prompts(settings, subject, plan, sentences, sharing)
         facts = {
             **_facts(settings, served, sentences),
+            "sharing": sharing.value,
             **plan_facts(plan, settings.threshold, spec),
         }
         folder = settings.out or session.RUNS / _folder_name(subject.model, facts)
@@ -111,6 +109,7 @@ def prove_endpoint(
                 tell.event,
                 deadline=deadline,
                 say=tell.say,
+                sharing=sharing,
             )
             rows = tuple(store.rows())
             summary = summary_of(rows, store.facts())
@@ -224,14 +223,35 @@ def _spec(facts: ServerFacts) -> PositionSpec:
     return PositionSpec("served", "server", (), trained, window)
 
 
-def _check_lengths(plan: Plan, prompts: ServedPrompts) -> None:
-    least = prompts.minimum()
+def _prompts(
+    settings: session.ProofSettings,
+    subject: EndpointSubject,
+    plan: Plan,
+    sentences: tuple[str, ...] | None,
+    sharing: Sharing,
+) -> ServedPrompts:
+    """What lays out the plan's prompts. Raises LengthError for lengths that hold no question."""
+    maker = PromptMaker(
+        subject.tokens,
+        settings.seed,
+        subject.chat,
+        settings.distractors,
+        settings.answer_tokens,
+        sentences,
+    )
+    alone = ServedPrompts(maker, subject.counting, subject.salted)
+    least = alone.counting.expected(maker.minimum() + alone.salted) + 1
     short = [length for length in plan.lengths if length < least]
     if short:
         raise LengthError(
             f"a length of {short[0]} tokens cannot hold needle, question and answer: at this "
             f"server the shortest is {least} tokens"
         )
+    if sharing is not Sharing.NESTED:
+        return alone
+    documents = DocumentMaker(maker, tuple(map(alone.own, plan.lengths)), plan.depths)
+    documents.check()
+    return ServedPrompts(documents, subject.counting, subject.salted)
 
 
 def _facts(
@@ -264,7 +284,6 @@ def _facts(
         "recipe": recipe,
         "dtype": "the server's own precision",
         "chat": "messages, the server's chat template" if subject.chat else "base prompt",
-        "sharing": Sharing.PREFIX.value,
         "device": f"{facts.kind or 'a server'} at {', '.join(c.url for c in served.clients)}",
         "asked by": subject.dialect.words(),
         "server says": ", ".join(f"{k} {v:,}" for k, v in said.items() if v) or "nothing of itself",

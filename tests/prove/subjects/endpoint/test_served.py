@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import EndpointError
-from ropewalk.prove.cells import Control, Outcome, Row
+from ropewalk.prove.cells import Control, Outcome, Row, Sharing
+from ropewalk.prove.endpoint_session import prove_endpoint
+from ropewalk.prove.served import cached_share
 from ropewalk.prove.session import Listener, Proof, ProofSettings, prove
 from ropewalk.prove.subjects.endpoint.settings import EndpointSettings
 
@@ -192,3 +194,41 @@ def test_answers_are_kept_one_by_one_and_the_same_call_asks_only_what_is_missing
     assert table(proof) == table(undisturbed)
     # The probes, and each of the other prompts once.
     assert len(through.bodies) - before == 4 + len(proof.rows) - len(kept)
+
+
+def test_in_nested_order_most_of_every_prompt_comes_from_the_servers_cache(
+    llama: str, tmp_path: Path
+) -> None:
+    settings = replace(GRID, lengths=(200, 400), depths=(0.0, 0.5, 0.9), trials=1, out=tmp_path)
+    proof = prove_endpoint(at(settings, llama), sharing=Sharing.NESTED)
+    cached, tokens = cached_share(proof.rows)
+    assert tokens > 0.95 * 3 * (200 + 400)
+    # One document of 400 tokens is read, and six questions.
+    assert cached / tokens > 0.65
+    assert [row.sharing for row in proof.rows] == [Sharing.NESTED] * 6
+    assert sum(row.tokens_read for row in proof.rows) == tokens - cached
+    assert sum(row.answer.outcome is Outcome.HIT for row in proof.rows) >= 4
+
+
+def test_a_salted_run_gets_nothing_from_a_cache(llama: str, tmp_path: Path) -> None:
+    settings = replace(GRID, lengths=(180,), trials=1, out=tmp_path / "run")
+    proof = prove(at(settings, llama, salt=True))
+    cached, tokens = cached_share(proof.rows)
+    assert cached < 0.05 * tokens
+    assert tokens > 2 * 140
+    assert all(row.answer.outcome in (Outcome.HIT, Outcome.MISS) for row in proof.rows)
+
+
+def test_without_a_tokenizer_lengths_are_estimated_near_and_said_to_be(
+    llama: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.prove.endpoint_session.ServerTokenizer.find", lambda *_: None)
+    settings = replace(GRID, lengths=(200,), trials=1, out=tmp_path / "run")
+    proof = prove(at(settings, llama))
+    counts = [json.loads(row.answer.details)["prompt_tokens"] for row in proof.rows]
+    assert all(170 <= count <= 210 for count in counts)
+    assert [row.answer.outcome for row in proof.rows] == [Outcome.HIT] * 2
+    facts = proof.summary.facts
+    assert facts["asked by"] == "completions, prompts as text"
+    assert facts["lengths counted"].startswith("estimated: ")
+    assert "--tokenizer counts exactly" in facts["lengths counted"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from secrets import randbelow
 
 from ropewalk.errors import ModelFileError
 from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Prompt
-from ropewalk.prove.prompt import PromptMaker
 from ropewalk.prove.subjects.endpoint.calibration import Counting
 from ropewalk.prove.subjects.endpoint.client import Client, PromptTooLongError, RejectedError
 from ropewalk.prove.subjects.endpoint.judge import judge
@@ -104,12 +104,12 @@ class EndpointSubject:
 class ServedPrompts:
     """Lays out cells whose lengths are in the server's tokens."""
 
-    maker: PromptMaker
+    maker: Callable[[Cell], Prompt]
     counting: Counting
     salted: int = 0
 
     def __call__(self, cell: Cell) -> Prompt:
-        """The prompt of a cell; raises as PromptMaker."""
+        """The prompt of a cell; raises as `maker`."""
         if cell.control is Control.NEEDLE_ONLY:
             return self.maker(cell)
         return replace(self.maker(replace(cell, length=self.own(cell.length))), cell=cell)
@@ -117,10 +117,6 @@ class ServedPrompts:
     def own(self, length: int) -> int:
         """Our tokens of a prompt of `length` of the server's."""
         return self.counting.own(length) - self.salted
-
-    def minimum(self) -> int:
-        """The fewest of the server's tokens that hold needle, question and answer."""
-        return self.counting.expected(self.maker.minimum() + self.salted) + 1
 
 
 def _salt_line() -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ropewalk.errors import EndpointError
@@ -74,26 +74,31 @@ class Pool:
         self._lock = threading.Lock()
         self._gone: set[str] = set()
         self._busy = 0
+        self._more = True
         self._change = threading.Condition(self._lock)
         self._results: queue.Queue[tuple[Prompt, Answer] | _Done | _Gone] = queue.Queue()
 
-    def answers(self, lanes: Sequence[Sequence[Prompt]]) -> Iterator[tuple[Prompt, Answer]]:
+    def answers(self, lanes: Iterable[Sequence[Prompt]]) -> Iterator[tuple[Prompt, Answer]]:
         """Every prompt with its answer, in the order in which they are answered.
+
+        Lanes are taken from `lanes`, in the caller's thread, only as they are needed: the prompts
+        of a large plan would fill the memory.
 
         Ends early when `go_on` says so. Raises EndpointError when a server says what would befall
         every request, or when all of them are gone; whatever else a worker raised comes through.
         Leaving the iterator stops the workers.
         """
-        self._lanes.extend(deque(lane) for lane in lanes if lane)
+        source = iter(lanes)
         threads = [
             threading.Thread(target=self._work, args=(server,), daemon=True)
             for server in self._servers
             for _ in range(server.concurrency)
         ]
-        for thread in threads:
-            thread.start()
         running = len(threads)
         try:
+            self._feed(source, running)
+            for thread in threads:
+                thread.start()
             while running:
                 result = self._results.get()
                 if isinstance(result, _Done):
@@ -104,9 +109,21 @@ class Pool:
                     self._told(f"{result.url} is gone ({result.why}); the others do its work")
                 else:
                     yield result
+                self._feed(source, len(threads))
             self._check_all_done()
         finally:
             self._stop()
+
+    def _feed(self, source: Iterator[Sequence[Prompt]], workers: int) -> None:
+        """Have a lane ready for every worker, as long as there are more."""
+        while self._more and len(self._lanes) < workers and not self._gate.stop.is_set():
+            lane = next(source, None)
+            with self._change:
+                if lane is None:
+                    self._more = False
+                elif lane:
+                    self._lanes.append(deque(lane))
+                self._change.notify_all()
 
     def _check_all_done(self) -> None:
         if self._lanes and len(self._gone) == len({s.client.url for s in self._servers}):
@@ -144,7 +161,7 @@ class Pool:
                 if self._lanes:
                     self._busy += 1
                     return self._lanes.popleft()
-                if not self._busy:
+                if not self._busy and not self._more:
                     return None
                 self._change.wait()
 
