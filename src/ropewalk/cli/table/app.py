@@ -67,12 +67,12 @@ table_app.command("health", short_help="Norms, faulty rows, under-trained tokens
 table_app.command("positions", short_help="Learned positions: trained rows, likeness, spectrum.")(
     positions_command
 )
+table_app.command("clusters", short_help="Rows of like direction, and their central tokens.")(
+    clusters_command
+)
 table_app.command("map", short_help="Rows on their two widest axes, as a page.")(map_command)
 table_app.command("compare", short_help="Two checkpoints' rows over the tokens they share.")(
     compare_command
-)
-table_app.command("clusters", short_help="Rows of like direction, and their central tokens.")(
-    clusters_command
 )
 table_app.command("context", short_help="One word in several sentences, layer by layer.")(
     context_command
