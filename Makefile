@@ -38,6 +38,7 @@ bench: .venv/.bench
 	$(BIN)/python benchmarks/audit_startup.py
 	$(BIN)/python benchmarks/prove_throughput.py
 	$(BIN)/python -m benchmarks.cpu
+	$(BIN)/python -m benchmarks.near
 
 # Hours on two cores: the three heat maps of the README.
 heavy: .venv/.run
