@@ -103,3 +103,9 @@ def test_lengths_that_were_given_more_trials_are_summed_up_with_them() -> None:
     grown = summary_of(rows, facts | {"until_certain": "50"})
     assert (grown.columns[0].pooled.judged, grown.columns[0].verdict) == (33, "passes")
     assert "at all looks together" in grown.interval
+
+
+def test_a_run_that_fell_back_from_nested_prompts_is_judged_by_answers() -> None:
+    nested = {"sharing": "nested"}
+    assert summary_of(ROWS, nested).interval.startswith("95 %, over documents")
+    assert summary_of(ROWS, nested | {"fallback": "prefix"}).interval == "Wilson 95 %"

@@ -116,3 +116,9 @@ def test_every_task_of_a_length_gets_its_trial_and_controls_get_none() -> None:
 def test_a_cap_of_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="0 trials at most"):
         UntilCertain(0)
+
+
+def test_a_round_that_was_cut_off_is_finished_first() -> None:
+    rows = [a_row(Cell(512, depth, trial), Outcome.HIT) for trial in (0, 1) for depth in DEPTHS]
+    cells = UntilCertain(9).round(summed(rows[:-2]), rows[:-2])
+    assert cells == tuple(row.cell for row in rows[-2:])

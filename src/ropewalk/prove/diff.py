@@ -21,6 +21,7 @@ from pathlib import Path
 
 from ropewalk.errors import StoreError
 from ropewalk.prove.cells import JUDGED, Control, Outcome, Row, Sharing
+from ropewalk.prove.facts import own_rows
 from ropewalk.prove.statistics.paired import (
     MeanDifference,
     holm,
@@ -51,11 +52,12 @@ class KeptRun:
         Raises StoreError when it holds no results, or what cannot be read.
         """
         with Store.read(folder) as store:
+            facts = store.facts()
             rows = tuple(
                 (row, hashlib.sha256(store.prompt_text(row.prompt_hash).encode()).hexdigest())
-                for row in store.rows()
+                for row in own_rows(store.rows(), facts)
             )
-            return cls(str(folder), store.facts(), rows)
+            return cls(str(folder), facts, rows)
 
 
 @dataclass(frozen=True, slots=True)

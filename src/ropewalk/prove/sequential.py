@@ -43,26 +43,28 @@ class UntilCertain:
 
         `summary` must be made with `Repeated` evidence from `rows`.
         """
-        asked: dict[int, int] = {}
-        tasks: dict[int, set[str]] = {}
-        for row in rows:
-            if row.cell.control is Control.NONE:
-                length = row.cell.length
-                asked[length] = max(asked.get(length, 0), row.cell.trial + 1)
-                tasks.setdefault(length, set()).add(row.cell.task)
+        seen = [row.cell for row in rows if row.cell.control is Control.NONE]
         cells: list[Cell] = []
         for column in summary.columns:
             if column.verdict == "fails":
                 break
-            trial = asked.get(column.length, 0)
             # A length without a judged answer is broken or does not fit: asking on is no help.
-            if column.verdict == "passes" or trial >= self.most_trials or not column.pooled.judged:
+            if column.verdict == "passes" or not column.pooled.judged:
                 continue
-            cells += [
-                Cell(column.length, depth, trial, task=task)
-                for task in sorted(tasks[column.length])
-                for depth in summary.depths
-            ]
+            here = {cell for cell in seen if cell.length == column.length}
+            tasks = sorted({cell.task for cell in here})
+            latest = max(cell.trial for cell in here)
+            # A round that was cut off is finished before the next one begins.
+            for trial in (latest, latest + 1):
+                more = [
+                    cell
+                    for task in tasks
+                    for depth in summary.depths
+                    if (cell := Cell(column.length, depth, trial, task=task)) not in here
+                ]
+                if more and trial < self.most_trials:
+                    cells += more
+                    break
         return tuple(cells)
 
     def capped(self, summary: RunSummary, rows: Iterable[Row]) -> tuple[int, ...]:
