@@ -17,7 +17,7 @@ from ropewalk.errors import RowError, UsageError
 from ropewalk.tables.answer import Question, answer
 from ropewalk.tables.near import neighbours, unit_rows
 from ropewalk.tables.open import open_table
-from ropewalk.tables.words import of_word
+from ropewalk.tables.words import of_row, of_word
 
 Numbers = Callable[..., Tensor]
 
@@ -181,3 +181,17 @@ def test_analogies_are_gensims(wordllama: Path, by_product: bool) -> None:
         found = answer(table, [question], 10).answers[0].found
         assert [str(row) for row, _ in found] == [key for key, _ in theirs]
         assert [s for _, s in found] == pytest.approx([s for _, s in theirs], rel=2e-5)
+
+
+def test_of_a_sharded_checkpoint_one_shard_is_opened_and_read_once(
+    numbers: Numbers, save_sharded: Callable[..., Path]
+) -> None:
+    other = {"model.layers.0.mlp.up_proj.weight": numbers(4, 4)}
+    folder = save_sharded({"model.embed_tokens.weight": numbers(40, 8)}, other)
+    # What is not opened may as well be missing.
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    table = open_table(folder)
+    answer(table, [Question(of_row(table, 3))], 5)
+    weights = [p.name for p in table.matrix.reads.files if p.suffix == ".safetensors"]
+    assert weights == ["model-00001-of-00002.safetensors"]
+    assert table.bytes_read == table.size
