@@ -9,7 +9,8 @@ import pytest
 
 from ropewalk.errors import UsageError
 from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
-from ropewalk.prove.sequential import UntilCertain
+from ropewalk.prove.progress import RunResult
+from ropewalk.prove.sequential import UntilCertain, go_on
 from ropewalk.prove.statistics import AbsoluteThreshold, evidence_of, summarise
 from ropewalk.prove.summary import RunSummary
 
@@ -122,3 +123,24 @@ def test_a_round_that_was_cut_off_is_finished_first() -> None:
     rows = [a_row(Cell(512, depth, trial), Outcome.HIT) for trial in (0, 1) for depth in DEPTHS]
     cells = UntilCertain(9).round(summed(rows[:-2]), rows[:-2])
     assert cells == tuple(row.cell for row in rows[-2:])
+
+
+def test_rounds_are_asked_behind_a_run_until_it_is_settled_or_interrupted() -> None:
+    first = [a_row(Cell(n, depth, 0), Outcome.HIT) for n in LENGTHS for depth in DEPTHS]
+    rows = list(first)
+
+    def ask(cells: tuple[Cell, ...], *, interrupt: bool = False) -> RunResult:
+        rows.extend(a_row(cell, Outcome.HIT) for cell in cells)
+        return RunResult(len(cells), 0, len(cells), interrupt)
+
+    def kept() -> tuple[RunSummary, list[Row]]:
+        return summed(rows), rows
+
+    ended = go_on(UntilCertain(50), RunResult(15, 0, 15, False), ask, kept)
+    # 33 answers at full marks: seven trials of five depths at each of three lengths.
+    assert (ended.done, ended.asked, len(rows)) == (105, 105, 105)
+    rows[:] = first
+    ended = go_on(
+        UntilCertain(50), RunResult(15, 0, 15, False), lambda c: ask(c, interrupt=True), kept
+    )
+    assert (ended.interrupted, ended.done) == (True, 30)

@@ -11,11 +11,12 @@ The intervals are looked at after every round. They are a confidence sequence
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from ropewalk.errors import UsageError
 from ropewalk.prove.cells import Cell, Control, Row
+from ropewalk.prove.progress import RunResult
 from ropewalk.prove.summary import RunSummary
 
 MOST_TRIALS = 50
@@ -78,3 +79,24 @@ class UntilCertain:
             for column in summary.columns
             if column.verdict == "undecided" and trials.get(column.length, 0) >= self.most_trials
         )
+
+
+def go_on(
+    policy: UntilCertain,
+    first: RunResult,
+    ask: Callable[[tuple[Cell, ...]], RunResult],
+    kept: Callable[[], tuple[RunSummary, Sequence[Row]]],
+) -> RunResult:
+    """Ask rounds behind a run that ended with `first`, until nothing more is worth asking.
+
+    `ask` asks the cells of a round; `kept` sums up what is kept by then. A run that was
+    interrupted or out of time is not gone on with. Counts add up over the rounds.
+    """
+    total = first
+    while not (total.interrupted or total.out_of_time):
+        cells = policy.round(*kept())
+        if not cells:
+            break
+        result = ask(cells)
+        total = replace(result, done=total.done + result.done, asked=total.asked + result.asked)
+    return total
