@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.prove.cells import Answer, Outcome, Prompt
-from ropewalk.prove.classify import classify
+from ropewalk.prove.classify import LIST, classify
 from ropewalk.prove.tokens import shared_start
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ class Judge:
 
     def settled(self, told: Told) -> bool:
         """Whether the value was said and nothing decoded could change that."""
-        return told.surplus == 0 and self._ends(told.best[told.right])
+        several = LIST in told.prompt.value
+        return told.surplus == 0 and self._ends(told.best[told.right], several)
 
     def saying(self, told: Told) -> Saying:
         """What has been printed so far where it is not settled; to be gone on with."""
@@ -80,14 +81,19 @@ class Judge:
         outcome = classify(printed, prompt.value, prompt.distractors, chat=self._chat)
         return Answer(outcome, told.log_probability, printed, seconds)
 
-    def _ends(self, token: int) -> bool:
+    def _ends(self, token: int, several: bool) -> bool:
         """Whether the answer is settled when `token` follows the value.
 
-        A base answer is: the value must end where it ends, so anything but a digit settles it.
+        A base answer is: the value must end where it ends, so anything settles it but a letter
+        or a digit, and behind `several` values what a further one could begin with.
         """
         if token in self._end_ids:
             return True
-        return not self._chat and not self._tokens.decode([token])[:1].isdigit()
+        if self._chat:
+            return False
+        text = self._tokens.decode([token])
+        goes_on = text[:1].isalnum() or (several and not text.startswith((".", "\n")))
+        return not goes_on
 
 
 @dataclass(slots=True)
