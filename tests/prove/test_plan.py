@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -133,3 +135,13 @@ def test_one_length_seen_is_met_and_keeps_the_shape() -> None:
 def test_the_eta_sums_what_remains() -> None:
     model = CostModel(0.5, 0.25)
     assert model.eta([Cell(2, 0, 0), Cell(4, 0, 0)]) == (1 + 1) + (2 + 4)
+
+
+def test_every_task_has_the_grid_and_the_controls_trial_by_trial() -> None:
+    plan = make_plan((100, 200), (0.0, 0.5), 2, 1, ("single", "order"))
+    alone = make_plan((100, 200), (0.0, 0.5), 2, 1)
+    for task in plan.tasks:
+        cells = [replace(cell, task="single") for cell in plan.cells if cell.task == task]
+        assert tuple(cells) == alone.cells
+    assert [cell.trial for cell in plan.cells] == sorted(cell.trial for cell in plan.cells)
+    assert alone.tasks == ("single",)

@@ -28,6 +28,7 @@ class Plan:
     depths: tuple[float, ...]
     trials: int
     cells: tuple[Cell, ...]
+    tasks: tuple[str, ...] = ("single",)
 
     @property
     def tokens(self) -> int:
@@ -36,9 +37,13 @@ class Plan:
 
 
 def make_plan(
-    lengths: Sequence[int], depths: Sequence[float], trials: int, control_trials: int = 1
+    lengths: Sequence[int],
+    depths: Sequence[float],
+    trials: int,
+    control_trials: int = 1,
+    tasks: Sequence[str] = ("single",),
 ) -> Plan:
-    """Every length at every depth `trials` times, and `control_trials` of each control.
+    """Every task at every length and depth `trials` times, `control_trials` of each control.
 
     Controls: the needle alone (length 0: as short as it gets), a prompt without a needle at the
     shortest length, and one with the needle at the end at every length. The last is left out
@@ -54,16 +59,32 @@ def make_plan(
     ladder, steps = tuple(sorted(lengths)), tuple(sorted(depths))
     cells: list[Cell] = []
     for trial in range(trials):
-        with_controls = trial < control_trials
-        if with_controls:
-            cells.append(Cell(0, 0.0, trial, Control.NEEDLE_ONLY))
-        for length in ladder:
-            cells.extend(Cell(length, depth, trial) for depth in steps)
-            if with_controls and length == ladder[0]:
-                cells.append(Cell(length, 0.0, trial, Control.NO_NEEDLE))
-            if with_controls and 1.0 not in steps:
-                cells.append(Cell(length, 1.0, trial, Control.END))
-    return Plan(ladder, steps, trials, tuple(cells))
+        for task in tasks:
+            cells.extend(
+                _one_trial(ladder, steps, trial, task, with_controls=trial < control_trials)
+            )
+    return Plan(ladder, steps, trials, tuple(cells), tuple(tasks))
+
+
+def _one_trial(
+    lengths: tuple[int, ...],
+    depths: tuple[float, ...],
+    trial: int,
+    task: str,
+    *,
+    with_controls: bool,
+) -> list[Cell]:
+    """One task's cells of one trial, shortest lengths first."""
+    cells: list[Cell] = []
+    if with_controls:
+        cells.append(Cell(0, 0.0, trial, Control.NEEDLE_ONLY, task))
+    for length in lengths:
+        cells.extend(Cell(length, depth, trial, task=task) for depth in depths)
+        if with_controls and length == lengths[0]:
+            cells.append(Cell(length, 0.0, trial, Control.NO_NEEDLE, task))
+        if with_controls and 1.0 not in depths:
+            cells.append(Cell(length, 1.0, trial, Control.END, task))
+    return cells
 
 
 def parse_lengths(text: str) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ text is then tokenized whole, and the last sentence is changed until the count i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from ropewalk.errors import LengthError
@@ -16,7 +16,7 @@ from ropewalk.prove.cells import Cell, Control, Prompt
 from ropewalk.prove.filling import LONGEST_FILLER, SHORTEST_FILLER, fill, pieces, place
 from ropewalk.prove.frame import Frame, Framer
 from ropewalk.prove.haystack import GeneratedHaystack, Haystack, TextHaystack
-from ropewalk.prove.tasks.base import Hidden, Problem, Task
+from ropewalk.prove.tasks.base import Problem, Task
 from ropewalk.prove.tasks.single import Single
 from ropewalk.prove.tasks.suite import TASKS
 from ropewalk.prove.tokens import Tokens
@@ -104,9 +104,10 @@ class PromptMaker:
         if cell.control is Control.NEEDLE_ONLY:
             laid, index = place([], problem.hidden, cell.depth, self.tokens.inner)
             return self._finish(cell, frame, problem, laid, index)
-        hidden = problem.hidden if cell.control is not Control.NO_NEEDLE else _without(problem)
+        if cell.control is Control.NO_NEEDLE:
+            problem = _without(problem)
         room = cell.length - frame.tokens
-        room -= sum(self.tokens.inner(each.sentence) for each in hidden)
+        room -= sum(self.tokens.inner(each.sentence) for each in problem.hidden)
         if room < 0:
             return None
         haystack = self._haystack(problem, Random(f"{self.seed}/{cell.task}/{cell.trial}"))
@@ -133,8 +134,6 @@ class PromptMaker:
         best: Prompt | None = None
         for _ in range(_ATTEMPTS):
             laid, index = place(body, problem.hidden, cell.depth, count)
-            if cell.control is Control.NO_NEEDLE:
-                del laid[index]
             prompt = self._finish(cell, frame, problem, laid, index)
             missing = cell.length - prompt.length
             if missing >= 0 and (best is None or prompt.length > best.length):
@@ -181,6 +180,11 @@ def betrayed(secret: tuple[str, ...], body: list[str]) -> bool:
     return any(word in text for word in secret for text in body)
 
 
-def _without(problem: Problem) -> tuple[Hidden, ...]:
-    """What is hidden, but for the one that is asked for."""
-    return tuple(each for each in problem.hidden if each.share is not None)
+def _without(problem: Problem) -> Problem:
+    """A problem with nothing hidden that tells its answer: the target, and what names a value."""
+    left = tuple(
+        each
+        for each in problem.hidden
+        if each.share is not None and not any(v in each.sentence for v in problem.values)
+    )
+    return replace(problem, hidden=left)

@@ -154,6 +154,21 @@ def test_prompts_of_a_task_have_their_length_and_the_answer_follows_from_their_t
     assert bare.length <= make.minimum(name)
 
 
+@EACH
+def test_without_its_needle_a_prompt_does_not_tell_the_answer(
+    name: str, tiny_tokenizer: Callable[[str], Any]
+) -> None:
+    make = PromptMaker(Tokens(tiny_tokenizer("bos")))
+    prompt = make(Cell(1600, 0.0, 0, Control.NO_NEEDLE, name))
+    assert prompt.length == 1600
+    body = prompt.text.split("\n\n")[1]
+    question = prompt.text.split("Question: ")[1].split("\n")[0]
+    if name == "count":
+        assert solve(name, body, Problem((), question, "", (), "")) != [prompt.value]
+    else:
+        assert not [value for value in prompt.value.split(", ") if value in body]
+
+
 def test_suites_hold_known_tasks_and_grow() -> None:
     quick, standard, full = (set(suite(name)) for name in ("quick", "standard", "full"))
     assert quick < standard < full == set(TASKS)
