@@ -182,8 +182,11 @@ def endpoint_settings(
     from ropewalk.prove.subjects.endpoint.settings import PREFIX, EndpointSettings
 
     if not model.startswith(PREFIX):
-        if base_urls:
-            raise UsageError(f"--base-url goes with a model at a server: {PREFIX}{model}")
+        usual = EndpointSettings(("http://localhost/v1",))
+        changed = [name for name, value in manners.items() if value != getattr(usual, name)]
+        for name in ["base_url"] * bool(base_urls) + changed:
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} goes with a model at a server, like {PREFIX}NAME")
         return None
     given = tuple(base_urls or filter(None, [os.environ.get("OPENAI_BASE_URL")]))
     return EndpointSettings(given, **manners)

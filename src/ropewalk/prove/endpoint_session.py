@@ -50,6 +50,9 @@ from ropewalk.rope.spec import Length, PositionSpec
 
 AT_ONCE = 4
 """Requests under way at a server that does not say how many it takes."""
+_UNCALIBRATED = {
+    "calibration": "none at a server: run the same grid with prefix sharing to compare"
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ def prove_endpoint(
         facts = {
             **_facts(settings, served, sentences),
             "sharing": sharing.value,
+            **(_UNCALIBRATED if sharing is Sharing.NESTED else {}),
             **plan_facts(plan, settings.threshold, spec),
         }
         folder = settings.out or session.RUNS / _folder_name(subject.model, facts)
@@ -129,6 +133,8 @@ def _check(settings: session.ProofSettings) -> EndpointSettings:
         )
     if settings.rope is not None:
         raise UsageError("--rope cannot change a model at a server; start the server with it")
+    if settings.device != "auto" or settings.dtype != "float32":
+        raise UsageError("--device and --dtype are the server's to choose: leave them out")
     if settings.chat and settings.endpoint.api == "completions":
         raise UsageError("--chat and --api completions exclude each other: leave out one")
     return settings.endpoint

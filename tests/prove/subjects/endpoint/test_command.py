@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ropewalk.cli.prove import endpoint_settings
 from ropewalk.errors import UsageError
 from ropewalk.prove.session import ProofSettings, prove
 from ropewalk.prove.store import Store
@@ -140,3 +141,37 @@ def test_a_killed_run_ends_with_the_table_of_one_that_was_not(
     grid = replace(GRID, out=tmp_path / "other", endpoint=EndpointSettings((proxy().url,)))
     whole = prove(grid)
     assert kept(whole.folder) == after
+
+
+@pytest.mark.parametrize(
+    ("manners", "option"),
+    [({"salt": True}, "--salt"), ({"api": "chat"}, "--api"), ({"timeout": 5.0}, "--timeout")],
+)
+def test_manners_without_a_server_are_not_dropped_in_silence(
+    manners: dict[str, Any], option: str
+) -> None:
+    assert endpoint_settings("smollm2", None, timeout=600.0) is None
+    with pytest.raises(UsageError, match=f"{option} goes with a model at a server"):
+        endpoint_settings("smollm2", None, **manners)
+    with pytest.raises(UsageError, match="--base-url goes with"):
+        endpoint_settings("smollm2", ["http://h/v1"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"rope": "yarn:2"}, "--rope cannot change a model at a server"),
+        ({"dtype": "bfloat16"}, "--device and --dtype are the server's"),
+        ({"endpoint": None}, "say where, with --base-url"),
+        (
+            {"chat": True, "endpoint": EndpointSettings(("http://h/v1",), api="completions")},
+            "exclude each other",
+        ),
+    ],
+)
+def test_what_a_server_cannot_be_told_is_refused_before_it_is_asked(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    settings = replace(GRID, **({"endpoint": EndpointSettings(("http://h/v1",))} | changes))
+    with pytest.raises(UsageError, match=sentence):
+        prove(settings)

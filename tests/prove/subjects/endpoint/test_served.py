@@ -206,6 +206,7 @@ def test_in_nested_order_most_of_every_prompt_comes_from_the_servers_cache(
     # One document of 400 tokens is read, and six questions.
     assert cached / tokens > 0.65
     assert [row.sharing for row in proof.rows] == [Sharing.NESTED] * 6
+    assert proof.summary.facts["calibration"].startswith("none at a server")
     assert sum(row.tokens_read for row in proof.rows) == tokens - cached
     assert sum(row.answer.outcome is Outcome.HIT for row in proof.rows) >= 4
 
