@@ -1,12 +1,16 @@
 """The README's figures and commands are those that committed commands print."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
+from typer.testing import CliRunner
+
+from ropewalk.cli.main import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -80,3 +84,12 @@ def test_the_table_of_the_readme_is_opened_and_two_rows_of_it_are_read(
     # A row of 576 numbers is 18 blocks of 32, in 34 bytes each.
     assert names["table"].bytes_read == 2 * 18 * 34
     assert "1,224" in capsys.readouterr().out
+
+
+def test_what_the_readme_shows_of_a_table_is_what_the_command_prints() -> None:
+    shown = re.findall(r"```text\n\$ ropewalk (table .*?)\n(.*?)```", README, re.DOTALL)
+    assert shown
+    for command, lines in shown:
+        printed = CliRunner().invoke(app, shlex.split(command)).output
+        for line in lines.splitlines():
+            assert line in printed.splitlines(), line
