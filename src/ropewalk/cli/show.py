@@ -45,10 +45,12 @@ def show_command(
             return
     from rich.console import Console
 
+    from ropewalk.prove.by_task import by_task
     from ropewalk.prove.facts import summary_of
-    from ropewalk.report.prove_text import print_proof
+    from ropewalk.report.task_text import print_tasks
 
-    print_proof(Console(highlight=False), summary_of(rows, facts, bar))
+    found = by_task(rows, facts, bar) or {"single": summary_of(rows, facts, bar)}
+    print_tasks(Console(highlight=False), found)
 
 
 def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
