@@ -89,6 +89,16 @@ Timeout = Annotated[float, typer.Option(help="Seconds that a server may take for
 Salt = Annotated[
     bool, typer.Option("--salt", help="A random first line before every prompt: no cache helps.")
 ]
+_MANNERS = (
+    "api",
+    "tokenizer",
+    "concurrency",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "timeout",
+    "salt",
+)
+"""What `ropewalk.prove.subjects.endpoint.settings` calls the options for a server, in order."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the map.")]
 Csv = Annotated[Path | None, typer.Option(help="Also write every answer to this file.")]
 
@@ -126,17 +136,8 @@ def prove_command(
     from ropewalk.prove.session import RUNS, ProofSettings
     from ropewalk.prove.statistics import parse_threshold
 
-    endpoint = endpoint_settings(
-        model,
-        base_url,
-        api=api,
-        tokenizer=tokenizer,
-        concurrency=concurrency,
-        requests_per_minute=requests_per_minute,
-        tokens_per_minute=tokens_per_minute,
-        timeout=timeout,
-        salt=salt,
-    )
+    given = (api, tokenizer, concurrency, requests_per_minute, tokens_per_minute, timeout, salt)
+    endpoint = endpoint_settings(model, base_url, **dict(zip(_MANNERS, given, strict=True)))
     settings = ProofSettings(
         model=model,
         lengths=() if lengths is None else parse_lengths(lengths),
