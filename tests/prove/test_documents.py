@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ropewalk.errors import LengthError
-from ropewalk.prove.cells import Cell, Control, Prompt
+from ropewalk.prove.cells import Cell, Control, Outcome, Prompt
 from ropewalk.prove.cost import reading
 from ropewalk.prove.documents import INTRODUCTION, DocumentMaker
 from ropewalk.prove.plan import make_plan
 from ropewalk.prove.prompt import CHAT_ANSWER_TOKENS, PromptMaker
+from ropewalk.prove.subjects.local import LocalSubject
 from ropewalk.prove.tokens import Tokens, shared_start
 from ropewalk.prove.tree import share, tokens
 
@@ -203,3 +204,12 @@ def test_another_process_lays_out_the_same_documents(
     ]
     first, second = (process.communicate(timeout=120)[0] for process in running)
     assert first == second != ""
+
+
+@pytest.mark.model
+def test_a_real_model_finds_facts_that_stand_side_by_side(smollm2: LoadedModel) -> None:
+    text = Tokens(smollm2.tokenizer)
+    make = DocumentMaker(PromptMaker(text, 3), (512,), DEPTHS)
+    subject = LocalSubject(smollm2.model, text)
+    found = [subject.answer(make(Cell(512, depth, 0))).outcome for depth in DEPTHS]
+    assert found.count(Outcome.HIT) >= len(DEPTHS) - 1
