@@ -8,17 +8,15 @@ tokens are reported, the one that was used among them.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ropewalk.errors import MissingPartError, ModelFileError, RowError, UsageError
+from ropewalk.errors import RowError, UsageError
 from ropewalk.tables.display import display, parse
 from ropewalk.tables.near import unit_rows
 from ropewalk.tables.stored import check_rows
+from ropewalk.tables.tokeniser import tokeniser
 from ropewalk.tables.vocabulary import Spelling, Vocabulary
 
 if TYPE_CHECKING:
@@ -112,44 +110,10 @@ def of_text(table: EmbeddingTable, text: str) -> Asked:
     vocabulary = _vocabulary(table, text)
     if not text:
         raise UsageError("the text is empty; give one of at least one token")
-    ids = tokenise(vocabulary, text)
+    ids = tokeniser(vocabulary)(text)
     if not ids:
         raise UsageError(f"{text!r:.80} is no token to this tokenizer, and there is nothing to ask")
     return Asked(text, tuple(check_rows(ids, table.rows, f"the {table.role} table {table.name!r}")))
-
-
-def tokenise(vocabulary: Vocabulary, text: str) -> list[int]:
-    """The ids of a text by the tokenizer that the vocabulary came from, no special tokens added.
-
-    Raises MissingPartError for a package that is missing, ModelFileError for a tokenizer that
-    cannot be brought up.
-    """
-    path = Path(vocabulary.source)
-    try:
-        if path.name == "tokenizer.json":
-            tokenizers: Any = _package("tokenizers")
-            backend = tokenizers.Tokenizer.from_file(str(path))
-            return list(backend.encode(text, add_special_tokens=False).ids)
-        transformers: Any = _package("transformers")
-        place: dict[str, object] = {"local_files_only": True, "trust_remote_code": False}
-        if path.suffix.lower() == ".gguf":
-            place["gguf_file"] = path.name
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path.parent, **place)
-        return list(tokenizer.encode(text, add_special_tokens=False))
-    except MissingPartError:
-        raise
-    except Exception as error:  # tokenizers raises a plain Exception for any damage
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ModelFileError(f"the tokenizer in {path} cannot be brought up: {said}") from error
-
-
-def _package(name: str) -> Any:
-    if importlib.util.find_spec(name) is None:
-        raise MissingPartError(
-            f"cutting a text into tokens needs {name}, which is not installed: pip install "
-            '"ropewalk[prove]"'
-        )
-    return importlib.import_module(name)
 
 
 def _vocabulary(table: EmbeddingTable, text: str) -> Vocabulary:
@@ -194,7 +158,7 @@ def _no_token(
             f"no token is exactly {word!r:.80}; ␣ stands for a space and <0x0A> for a byte, as in "
             "what is printed"
         )
-    ids = tokenise(vocabulary, word)
+    ids = tokeniser(vocabulary)(word)
     pieces = " ".join(table.label(i) if i < table.rows else f"<id {i}>" for i in ids[:_SHOWN])
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
     others = ", ".join(display(s.key) for s in found)

@@ -103,7 +103,7 @@ def score_command(
         return
     _refuse_frame(frame)
     from ropewalk.tables.score.lookup import Lookup, Spelling
-    from ropewalk.tables.score.pieces import tokeniser
+    from ropewalk.tables.tokeniser import tokeniser
 
     table = opened(context, role, tensor, view)
     cut = None
@@ -164,6 +164,7 @@ def _print_table(
 
 
 def _print_layers(context: typer.Context, held: _Sets, frame: str | None, *, as_json: bool) -> None:
+    from ropewalk.cli.bar import shared_bar
     from ropewalk.errors import UsageError
     from ropewalk.explain.layer_score import NEUTRAL, layer_scores
     from ropewalk.report.table_score import layer_lines
@@ -171,9 +172,15 @@ def _print_layers(context: typer.Context, held: _Sets, frame: str | None, *, as_
     if not held.pairs:
         raise UsageError("--layers scores judged pairs; give --set wordsim353 or --pairs FILE")
     name, model, tokenizer = whole_model(model_of(context))
-    found: LayerScores = layer_scores(
-        model, tokenizer, held.pairs, name=name, frame=NEUTRAL if frame is None else frame
-    )
+    with shared_bar("words through the model") as share:
+        found: LayerScores = layer_scores(
+            model,
+            tokenizer,
+            held.pairs,
+            name=name,
+            frame=NEUTRAL if frame is None else frame,
+            share=share,
+        )
     if as_json:
         layers = [
             {

@@ -47,7 +47,7 @@ def _unusable(path: Path, error: Exception) -> ModelFileError:
 def _package(name: str) -> Any:
     if importlib.util.find_spec(name) is None:
         raise MissingPartError(
-            f"cutting words into tokens needs {name}, which is not installed: "
+            f"cutting a text into tokens needs {name}, which is not installed: "
             'pip install "ropewalk[prove]"'
         )
     return importlib.import_module(name)
