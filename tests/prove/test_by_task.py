@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from ropewalk.cli.show import find_row
+from ropewalk.errors import UsageError
 from ropewalk.prove.by_task import by_task, without_guessing
-from ropewalk.prove.cells import Answer, Cell, Outcome, Row
+from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
+from ropewalk.report.run_folder import cell_name
 from ropewalk.report.task_text import print_tasks, task_lines
 
 FACTS = {"lengths": "100,200", "depths": "0.0,1.0", "trials": "6"}
@@ -58,3 +63,12 @@ def test_several_tasks_are_printed_as_maps_and_a_table() -> None:
     one = io.StringIO()
     print_tasks(Console(file=one, width=80), by_task(rows_of("single", 6), FACTS))
     assert "task single" not in one.getvalue()
+
+
+def test_a_cell_of_a_task_is_found_by_the_name_it_is_shown_with() -> None:
+    rows = [*rows_of("order", 12), *rows_of("single", 6)]
+    rows.append(replace(rows[0], cell=replace(rows[0].cell, control=Control.END)))
+    for row in rows:
+        assert find_row(rows, cell_name(row.cell), Path("folder")) is row
+    with pytest.raises(UsageError, match="not understood"):
+        find_row(rows, "100,0,0,orders", Path("folder"))

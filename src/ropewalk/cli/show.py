@@ -54,7 +54,7 @@ def show_command(
 
 
 def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
-    """The row that --cell names: of its length, trial and control the one nearest in depth.
+    """The row that --cell names: of its length, trial, control and task the nearest in depth.
 
     Raises UsageError for text that names no cell, and for a cell without an answer.
     """
@@ -62,22 +62,27 @@ def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
     from ropewalk.prove.cells import Control
 
     parts = cell.split(",")
+    tasks = {row.cell.task for row in rows}
     try:
         length, depth, trial = int(parts[0]), float(parts[1]) / 100, int(parts[2])
-        control = Control(parts[3].strip()) if len(parts) > 3 else Control.NONE
-        fits = len(parts) <= 4 and 0 <= depth <= 1
+        further = [part.strip() for part in parts[3:]]
+        control = Control(further.pop(0)) if further and further[0] in list(Control) else None
+        task = further.pop(0) if further and further[0] in tasks else "single"
+        fits = not further and 0 <= depth <= 1
     except (IndexError, ValueError):
         fits = False
     if not fits:
         raise UsageError(
             f"--cell {cell!r} is not understood: write LENGTH,DEPTH,TRIAL with the depth in "
             "percent, like 8000,25,0, and for a control its name as well "
-            f"({', '.join(each for each in Control if each is not Control.NONE)})"
+            f"({', '.join(each for each in Control if each is not Control.NONE)}), and for a task "
+            "other than single that name last"
         )
     near = [
         (abs(row.cell.depth - depth), row)
         for row in rows
-        if (row.cell.length, row.cell.trial, row.cell.control) == (length, trial, control)
+        if (row.cell.length, row.cell.trial) == (length, trial)
+        and (row.cell.control, row.cell.task) == (control or Control.NONE, task)
         and abs(row.cell.depth - depth) < FARTHEST
     ]
     if not near:

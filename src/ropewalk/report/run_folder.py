@@ -41,6 +41,11 @@ def write_report(proof: Proof) -> Path:
 
 
 def cell_name(cell: Cell) -> str:
-    """A cell as `ropewalk show --cell` takes it: 8000,25,0, or 0,0,0,needle-only for a control."""
+    """A cell as `ropewalk show --cell` takes it: 8000,25,0, or 0,0,0,needle-only for a control.
+
+    The name of a task other than the single needle stands last.
+    """
     name = f"{cell.length},{100 * cell.depth:g},{cell.trial}"
-    return name if cell.control is Control.NONE else f"{name},{cell.control}"
+    if cell.control is not Control.NONE:
+        name += f",{cell.control}"
+    return name if cell.task == "single" else f"{name},{cell.task}"
