@@ -190,7 +190,10 @@ KINDS: tuple[Kind, ...] = (
         "drink",
     ),
     _kind(
-        "flight", "Which flight goes to {key} airport?", "The flight to {key} airport is", _flight
+        "flight",
+        "Which number has the flight to {key} airport?",
+        "The flight to {key} airport has the number",
+        _flight,
     ),
     _kind(
         "flowers",
@@ -254,7 +257,7 @@ KINDS: tuple[Kind, ...] = (
         "speed",
         "How fast does the racing horse {key} run?",
         "The racing horse {key} runs at a speed of",
-        _of("miles an hour", 2),
+        _of("miles per hour", 2),
     ),
     _kind(
         "illness",
