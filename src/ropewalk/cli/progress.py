@@ -96,6 +96,10 @@ class ProofProgress:
             count = f"0/{len(plan.cells)}"
             self._bar.update(cell_words(plan.cells[0]), 0, plan.tokens, count, None)
 
+    def note(self, sentence: str) -> None:
+        """Say what was found out about the run."""
+        self._line(sentence)
+
     def event(self, event: Event) -> None:
         """Move the bar to where the run stands."""
         coming = self._following.get(event.cell, event.cell)

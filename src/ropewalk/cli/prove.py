@@ -6,8 +6,9 @@ import math
 import os
 import shlex
 import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -16,6 +17,8 @@ from ropewalk.errors import UsageError
 if TYPE_CHECKING:
     from ropewalk.prove.session import Proof, ProofSettings
     from ropewalk.prove.subjects.endpoint.settings import EndpointSettings
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
@@ -63,6 +66,24 @@ Minutes = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")]
 Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
+Share = Annotated[
+    str,
+    typer.Option(
+        "--sharing",
+        help="none, prefix (the same prompts, shared beginnings read once) or nested (one document "
+        "a trial for all lengths and depths).",
+    ),
+]
+Calibration = Annotated[
+    str,
+    typer.Option(
+        "--calibrate", help="Nested prompts that are asked by themselves too: off, short or full."
+    ),
+]
+Price = Annotated[
+    float | None, typer.Option(help="Of a million prompt tokens, to say what the run would cost.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what the run would read, and stop.")]
 Out = Annotated[
     Path | None, typer.Option(help="The run folder; by default one below ropewalk-runs.")
 ]
@@ -119,6 +140,10 @@ def prove_command(
     minutes: Minutes = None,
     device: Device = "auto",
     dtype: Dtype = "float32",
+    sharing: Share = "none",
+    calibrate: Calibration = "short",
+    price: Price = None,
+    dry_run: DryRun = False,
     base_url: BaseUrls = None,
     api: Api = "auto",
     tokenizer: Tokenizer = None,
@@ -132,6 +157,8 @@ def prove_command(
     csv: Csv = None,
 ) -> None:
     """Prove a model: ask for one hidden fact at every length and depth, and count."""
+    from ropewalk.prove.calibration import Calibrate
+    from ropewalk.prove.cells import Sharing
     from ropewalk.prove.plan import parse_depths, parse_lengths
     from ropewalk.prove.session import RUNS, ProofSettings
     from ropewalk.prove.statistics import parse_threshold
@@ -153,6 +180,10 @@ def prove_command(
         controls=controls,
         device=device,
         dtype=dtype,
+        sharing=one_of(Sharing, sharing, "--sharing"),
+        calibrate=one_of(Calibrate, calibrate, "--calibrate"),
+        price=price,
+        dry_run=dry_run,
         out=out,
         seconds=None if minutes is None else _seconds(minutes),
         command=shlex.join(["ropewalk", *sys.argv[1:]]),
@@ -193,6 +224,15 @@ def endpoint_settings(
     return EndpointSettings(given, **manners)
 
 
+def one_of(kind: type[Choice], text: str, option: str) -> Choice:
+    """The member of an enumeration that a user names. Raises UsageError for any other name."""
+    try:
+        return kind(text)
+    except ValueError:
+        known = ", ".join(kind)
+        raise UsageError(f"{option} {text!r} is not known; choose one of {known}") from None
+
+
 def check_can_hold(folder: Path, option: str) -> None:
     """Raise UsageError unless `folder`, or the nearest folder above it, can be written in."""
     place = folder.absolute()
@@ -213,12 +253,16 @@ def _seconds(minutes: float) -> float:
 def run_with_progress(settings: ProofSettings) -> Proof:
     """Run a proof with a bar on stderr. Ctrl-C before there is anything to show exits."""
     from ropewalk.cli.progress import ProofProgress
-    from ropewalk.prove.session import Listener, prove
+    from ropewalk.prove.session import DryRun, Listener, prove
 
     try:
         with ProofProgress() as progress:
-            listener = Listener(progress.say, progress.share, progress.planned, progress.event)
+            listener = Listener(
+                progress.say, progress.share, progress.planned, progress.note, progress.event
+            )
             return prove(settings, listener)
+    except DryRun:
+        raise typer.Exit from None
     except KeyboardInterrupt:
         typer.echo("interrupted before the first prompt", err=True)
         raise typer.Exit(INTERRUPTED) from None

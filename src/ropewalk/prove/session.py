@@ -15,28 +15,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from ropewalk.audit import Audit, audit
 from ropewalk.errors import LengthError, StoreError, UsageError
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.models.rotary_tables import as_loaded, install, schedule_fingerprint
+from ropewalk.prove.calibration import Calibrate
 from ropewalk.prove.cells import Prompt, Row, Sharing
-from ropewalk.prove.facts import plan_facts, summary_of
+from ropewalk.prove.facts import own_rows, plan_facts, summary_of
 from ropewalk.prove.haystack import read_sentences
+from ropewalk.prove.local_run import Asking, LocalRun
 from ropewalk.prove.lock import FolderLock
 from ropewalk.prove.plan import Plan, make_plan
 from ropewalk.prove.prompt import CHAT_ANSWER_TOKENS, PromptMaker
-from ropewalk.prove.runner import Event, RunResult, run
+from ropewalk.prove.runner import Event, RunResult
 from ropewalk.prove.statistics import RelativeThreshold, Threshold
 from ropewalk.prove.store import IDENTITY, Store
 from ropewalk.prove.subjects.endpoint.settings import PREFIX, EndpointSettings
-from ropewalk.prove.subjects.local import LocalSubject
+from ropewalk.prove.subjects.sharable import sharable
 from ropewalk.prove.summary import RunSummary
 from ropewalk.prove.tokens import Tokens
 from ropewalk.rope.override import override
-from ropewalk.rope.spec import LearnedPositions, PositionSpec
+from ropewalk.rope.spec import PositionSpec
 
 RECIPE = 2
 """Raised when the layout of prompts changes: answers to older prompts are then another run's."""
@@ -56,7 +57,9 @@ class ProofSettings:
     `lengths` empty: doubling from 1,024 up to the claimed length. `rope` names another schedule
     (`ropewalk.rope.override`), `haystack` a text file or folder, `out` the run folder. `seconds`
     after the start no prompt is begun that would not be answered by then. `endpoint` says where
-    and how a model named "openai:NAME" is asked.
+    and how a model named "openai:NAME" is asked. `sharing` None: nested where the model
+    can.
+    `price` is that of a million prompt tokens, `dry_run` stops before the first prompt.
     """
 
     model: str
@@ -77,6 +80,10 @@ class ProofSettings:
     seconds: float | None = None
     command: str = ""
     endpoint: EndpointSettings | None = None
+    sharing: Sharing | None = Sharing.NONE
+    calibrate: Calibrate = Calibrate.SHORT
+    price: float | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +100,31 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told how a proof goes on: phases, shares of them, the plan, cells."""
+    """Who is told how a proof goes on: phases, shares of them, the plan, notes, cells."""
 
     say: Callable[[str], None] = lambda _: None
     share: Callable[[int, int], None] = lambda _done, _total: None
     planned: Callable[[Plan, Path], None] = lambda _plan, _folder: None
+    note: Callable[[str], None] = lambda _: None
     event: Callable[[Event], None] = lambda _: None
+
+
+class DryRun(Exception):  # noqa: N818 - nothing went wrong
+    """The plan has been told, and no more was asked for."""
 
 
 def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
     """Run a proof, or go on with the one that lies in its run folder.
 
-    Raises an error of `ropewalk.errors`; what was answered before it stays in the run folder.
+    Raises DryRun where that is all that was asked for, and otherwise an error of
+    `ropewalk.errors`; what was answered before it stays in the run folder.
     """
     if settings.model.startswith(PREFIX):
         from ropewalk.prove.endpoint_session import prove_endpoint
 
-        return prove_endpoint(settings, listener)
+        if settings.dry_run or settings.price is not None:
+            raise UsageError("--dry-run and --price are for models that are run here")
+        return prove_endpoint(settings, listener, settings.sharing or Sharing.PREFIX)
     tell = listener or Listener()
     deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
     check(settings)
@@ -133,20 +148,53 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
         sentences,
     )
     _check_lengths(plan, maker)
+    tables = as_loaded(loaded.model, written)
+    install(loaded.model, spec, None)
+    wanted = Sharing.NESTED if settings.sharing is None else settings.sharing
+    able = sharable(loaded.model, spec, plan.lengths, wanted)
+    if able.reason:
+        tell.note(f"nothing is shared between prompts: {able.reason}")
+    local = LocalRun(loaded.model, tokens, spec, plan, maker)
+    local.check(able.sharing)
+    if able.sharing is not Sharing.NONE or settings.dry_run or settings.price is not None:
+        budget = local.budget(able.sharing, settings.calibrate, settings.seed, able.bytes)
+        for line in budget.lines(settings.price):
+            tell.note(line)
+    if settings.dry_run:
+        raise DryRun
     facts = {
         **_facts(settings, files, spec, loaded.identity, tokens, sentences),
         **plan_facts(plan, settings.threshold, spec),
         "device": str(device),
-        "tables": as_loaded(loaded.model, written),
+        "tables": tables,
+        "sharing": able.sharing.value,
+        **({"not shared": able.reason} if able.reason else {}),
     }
     folder = settings.out or RUNS / _folder_name(files, settings, facts)
     with Store.open(folder, facts) as store:
-        subject = _subject(settings, spec, loaded.model, tokens)
         tell.planned(plan, folder)
-        result = run(plan, maker, subject, store, hash_by(facts), tell.event, deadline)
-        rows = tuple(store.rows())
-        summary = summary_of(rows, store.facts())
+        asking = Asking(store, hash_by(facts), tell.event, deadline)
+        result = _run(settings, local, able.sharing, asking, tell)
+        summary = summary_of(store.rows(), store.facts())
+        rows = tuple(own_rows(store.rows(), store.facts()))
     return Proof(folder, summary, result, audit(spec, name=files.title), rows)
+
+
+def _run(
+    settings: ProofSettings, local: LocalRun, sharing: Sharing, asking: Asking, tell: Listener
+) -> RunResult:
+    """Calibrate nested prompts, fall back from them if they are another test, and ask."""
+    if sharing is Sharing.NESTED:
+        found, ended = local.calibrate(settings.calibrate, settings.seed, asking)
+        if ended is not None:
+            return ended
+        if found is not None:
+            tell.note(found.sentence)
+            asking.store.note({"calibration": found.sentence})
+            if found.real:
+                sharing = Sharing.PREFIX
+                asking.store.note({"fallback": sharing.value})
+    return local.run(sharing, asking)
 
 
 def default_lengths(claimed: int | None) -> tuple[int, ...]:
@@ -205,24 +253,6 @@ def _check_lengths(plan: Plan, maker: PromptMaker) -> None:
         )
 
 
-def _subject(
-    settings: ProofSettings, spec: PositionSpec, model: Any, tokens: Tokens
-) -> LocalSubject:
-    install(model, spec, None)
-    rows = [
-        encoding.rows
-        for group in spec.groups
-        if isinstance(encoding := group.encoding, LearnedPositions) and encoding.rows
-    ]
-    return LocalSubject(
-        model,
-        tokens,
-        chat=settings.chat,
-        set_length=lambda length: install(model, spec, length),
-        position_limit=min(rows) if rows else None,
-    )
-
-
 def _facts(
     settings: ProofSettings,
     files: ModelFiles,
@@ -256,7 +286,6 @@ def _facts(
         "recipe": recipe,
         "dtype": settings.dtype,
         "chat": "chat template" if settings.chat else "base prompt",
-        "sharing": Sharing.NONE.value,
         "command": settings.command,
         "versions": (
             f"ropewalk {__version__}, torch {torch.__version__}, "

@@ -221,6 +221,13 @@ class Store:
         with _explained(self.folder, "read the results"):
             return dict(self._connection.execute("SELECT name, value FROM facts ORDER BY name"))
 
+    def note(self, facts: Mapping[str, str]) -> None:
+        """Keep what was found out about the run on the way, in the place of what was known."""
+        with _explained(self.folder, "keep the facts of the run"), self._connection:
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", list(facts.items())
+            )
+
     def _prepare(self) -> None:
         """Make the tables in a new file; check the version of an old one."""
         with _explained(self.folder, "open the results"):
@@ -270,10 +277,7 @@ class Store:
                 f"{self.folder} holds the answers of another run: {'; '.join(differing)}. Choose "
                 "another --out folder."
             )
-        with _explained(self.folder, "keep the facts of the run"), self._connection:
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", list(facts.items())
-            )
+        self.note(facts)
 
 
 @contextmanager
