@@ -12,8 +12,10 @@ The tree::
     +-- ModelFileError             a file that is there and cannot be used
     |   +-- ConfigError            a configuration with missing, null or impossible values
     |   +-- GgufError              a GGUF file that is truncated, corrupt or lies about sizes
+    +-- DataFileError              a file of texts, or of packed rows, that cannot be used
     +-- MissingPartError           an optional package that this command needs is not installed
     +-- ScheduleMismatchError      the live model does not turn by the schedule that was read
+    +-- TrainingError              a loss or a gradient that is not finite; training has stopped
     +-- EndpointError              a server that cannot be asked, or not any more
     +-- StoreError                 results that cannot be written, or a run folder in use
 
@@ -68,12 +70,20 @@ class GgufError(ModelFileError):
     """A GGUF file is truncated, corrupt, or states sizes it does not have."""
 
 
+class DataFileError(RopewalkError):
+    """A file of texts or of packed rows exists and cannot be used; says which, and where in it."""
+
+
 class MissingPartError(RopewalkError, ImportError):
     """An optional package that this command needs is not installed."""
 
 
 class ScheduleMismatchError(RopewalkError):
     """The live model's inverse frequencies are not those of the schedule that was read."""
+
+
+class TrainingError(RopewalkError):
+    """A loss or gradient that is no finite number; says at which step, and on which rows."""
 
 
 class EndpointError(RopewalkError):

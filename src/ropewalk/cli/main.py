@@ -19,6 +19,7 @@ from ropewalk.cli.demo import demo_command
 from ropewalk.cli.doctor import doctor_command
 from ropewalk.cli.explain import explain_app
 from ropewalk.cli.loss import loss_command
+from ropewalk.cli.pack import pack_command
 from ropewalk.cli.prove import prove_command
 from ropewalk.cli.prove_diff import prove_diff_command
 from ropewalk.cli.show import show_command
@@ -58,6 +59,9 @@ app.command("prove diff", short_help="Two proofs on the same prompts, and what o
 )
 app.command("loss", short_help="What each token of a long text costs, by its position.")(
     loss_command
+)
+app.command("pack", short_help="Texts into rows for training, and the distances they train.")(
+    pack_command
 )
 app.command("demo", short_help="Both on a small real model, in three minutes.")(demo_command)
 app.command("show", short_help="A proof again, or one prompt of it.")(show_command)

@@ -195,7 +195,8 @@ class Packing:
             self._next += 1
             self._held[row] = _Row()
         held = self._held[row]
-        held.pieces.append((piece, ids))
+        # A view would keep all of a long document's stretch in memory until the row is closed.
+        held.pieces.append((piece, ids if ids.base is None else ids.copy()))
         held.size += size
         self._open.set(row, self._length - held.size)
         if held.size == self._length:
@@ -282,4 +283,5 @@ def _stretches(number: int, document: Document) -> Iterator[Ids]:
                 f"id: ids are 0 to {_MOST_ID}"
             )
         done += len(ids)
-        yield ids.astype(np.int32, copy=False)
+        # A copy: callers may fill one buffer again and again.
+        yield ids.astype(np.int32)
