@@ -8,7 +8,8 @@ from typing import Any, get_args
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, DynamicCache
+from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from ropewalk.decoder import Decoder, DecoderConfig, Position, register
 from ropewalk.errors import ConfigError, PositionError
@@ -25,6 +26,11 @@ def _decoder(position: Position, *, reassert: bool = False) -> Any:
     )  # fmt: skip
     model: Any = Decoder(config)
     return model.eval().requires_grad_(False)
+
+
+def _cache_field() -> str:
+    """What the installed transformers calls a cache."""
+    return "cache" if "cache" in CausalLMOutputWithPast.__dataclass_fields__ else "past_key_values"
 
 
 @pytest.fixture
@@ -58,6 +64,55 @@ def test_generation_is_the_same_with_padding_before_the_prompt(
     # And what generation says is the most likely token each time, by reading everything anew.
     for end in range(5, 11):
         assert torch.equal(model(bare[:, :end]).logits[:, -1].argmax(-1), bare[:, end])
+
+
+@pytest.mark.parametrize("position", EVERY)
+def test_cached_keys_keep_the_positions_they_were_read_at(position: Position, ids: Tensor) -> None:
+    model, places = _decoder(position), torch.arange(7, 27).expand(2, -1)
+    whole = model(ids, position_ids=places).logits
+    first = model(ids[:, :12], position_ids=places[:, :12], use_cache=True)
+    second = model(ids[:, 12:], position_ids=places[:, 12:], cache=first[_cache_field()])
+    torch.testing.assert_close(second.logits, whole[:, 12:], atol=1e-5, rtol=1e-5)
+
+
+def test_padding_is_left_out_of_positions_that_are_not_given(ids: Tensor) -> None:
+    model, real = _decoder("learned"), (torch.arange(23) >= 3).long().expand(2, -1)
+    padded = torch.cat([torch.zeros(2, 3, dtype=torch.int64), ids], dim=1)
+    torch.testing.assert_close(
+        model(padded, attention_mask=real).logits[:, 3:], model(ids).logits, atol=1e-5, rtol=1e-5
+    )
+
+
+def test_beams_are_what_reading_anew_finds(ids: Tensor) -> None:
+    told = {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0, "num_beams": 3}
+    for position in ("learned", "rope", "alibi"):
+        model = _decoder(position)
+        with_cache = model.generate(ids[:, :6], **told)
+        assert torch.equal(with_cache, model.generate(ids[:, :6], use_cache=False, **told))
+
+
+def test_a_cache_of_unknown_positions_or_a_short_mask_is_refused(ids: Tensor) -> None:
+    model = _decoder("rope")
+    cache = model(ids[:, :12], use_cache=True)[_cache_field()]
+    with pytest.raises(PositionError, match="attention_mask has shape"):
+        model(ids[:, 12:], cache=cache, attention_mask=torch.zeros(2, 8))
+    bare = DynamicCache(config=model.config)
+    for layer, each in enumerate(cache.layers):
+        bare.update(each.keys, each.values, layer)
+    with pytest.raises(PositionError, match="go on with a cache that this decoder has filled"):
+        model(ids[:, 12:], cache=bare)
+
+
+def test_one_seed_gives_the_same_weights_under_every_encoding() -> None:
+    def shared(position: Position) -> dict[str, Tensor]:
+        held = _decoder(position).state_dict()
+        return {name: each for name, each in held.items() if not name.startswith("position.")}
+
+    expected = shared("none")
+    for position in EVERY:
+        found = shared(position)
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 @pytest.mark.parametrize("position", EVERY)
@@ -113,6 +168,12 @@ def test_the_loss_is_the_cross_entropy_of_the_next_token(ids: Tensor) -> None:
     told = out.logits[:, 2:-1].log_softmax(-1)
     expected = -told.gather(-1, ids[:, 3:, None]).mean()
     torch.testing.assert_close(out.loss, expected)
+
+
+def test_the_loss_over_a_number_of_items_is_the_sum_divided_by_it(ids: Tensor) -> None:
+    model = _decoder("none")
+    mean, summed = model(ids, labels=ids).loss, model(ids, labels=ids, num_items_in_batch=76).loss
+    torch.testing.assert_close(mean * 38 / 76, summed)
 
 
 def test_hidden_states_are_the_inputs_of_the_blocks_and_the_normed_end(ids: Tensor) -> None:

@@ -27,10 +27,12 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from ropewalk.attention import attention
-from ropewalk.errors import ConfigError, PositionError
+from ropewalk.dialects.hf.families import OWN_TYPE
+from ropewalk.errors import ConfigError, PositionError, ScheduleError
 from ropewalk.kernels.bounds import check_token_rows
 from ropewalk.positions.alibi import Alibi
 from ropewalk.positions.base import PositionEncoding
+from ropewalk.positions.from_mask import position_ids_from_mask
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
 from ropewalk.positions.raw_index import RawIndex
@@ -49,7 +51,7 @@ class DecoderConfig(PretrainedConfig):
     block, rather than once. Raises ConfigError for values that make no model.
     """
 
-    model_type = "ropewalk_decoder"
+    model_type = OWN_TYPE
 
     def __init__(
         self,
@@ -87,6 +89,11 @@ class DecoderConfig(PretrainedConfig):
     def head_dim(self) -> int:
         """Channels of a head."""
         return int(self.hidden_size // self.num_attention_heads)
+
+    def to_diff_dict(self) -> dict[str, Any]:
+        """Everything: a saved configuration leaves nothing to defaults."""
+        everything: dict[str, Any] = self.to_dict()
+        return everything
 
     def _check(self) -> None:
         sizes = {
@@ -169,38 +176,80 @@ class Block(GradientCheckpointingLayer):
 
 
 class _Where:
-    """What every block is told of position, order and padding."""
+    """What every block is told of position, order and padding.
+
+    `position_ids` and `attention_mask` are those of the call, or None. Raises PositionError for a
+    mask or a cache that does not go with them.
+    """
 
     def __init__(
         self,
         encoding: PositionEncoding,
-        position_ids: Tensor,
+        vectors: Tensor,
+        position_ids: Tensor | None,
         cache: Any,
         documents: Tensor | None,
         attention_mask: Tensor | None,
     ) -> None:
-        self.encoding, self.position_ids, self.cache = encoding, position_ids, cache
-        self.documents = documents
+        self.encoding, self.cache, self.documents = encoding, cache, documents
+        batch, length = vectors.shape[:2]
         past = 0 if cache is None else int(cache.get_seq_length())
-        total = past + position_ids.shape[-1]
-        self.mask = None if attention_mask is None else attention_mask[:, -total:] != 0
-        if self.mask is not None and bool(self.mask.all()):
-            self.mask = None
+        if past and documents is not None:
+            raise PositionError(
+                "documents were given together with a cache; packed rows are read at once"
+            )
+        self.mask = _real(attention_mask, batch, past + length)
+        if position_ids is None:
+            position_ids = _counted(self.mask, past, vectors)
+        self.position_ids = position_ids
         self.k_position_ids: Tensor | None = None
-        if past:
-            if documents is not None:
-                raise PositionError(
-                    "documents were given together with a cache; packed rows are read at once"
-                )
-            self.k_position_ids = self._key_positions(total)
+        if cache is not None:
+            here = position_ids.expand(batch, -1)
+            every = torch.cat((_cached_positions(cache, past, here), here), dim=1)
+            setattr(cache, _POSITIONS, every)
+            self.k_position_ids = every if past else None
 
-    def _key_positions(self, total: int) -> Tensor:
-        """Positions of all keys: counted over real tokens where a mask says which those are."""
-        if self.mask is not None:
-            return (self.mask.long().cumsum(-1) - 1).clamp_min(0)
-        return torch.arange(total, device=self.position_ids.device).expand(
-            self.position_ids.shape[0], -1
+
+_POSITIONS = "ropewalk_position_ids"
+"""Under this name a cache keeps the positions (batch, tokens) of the keys that it holds."""
+
+
+def _real(attention_mask: Tensor | None, batch: int, total: int) -> Tensor | None:
+    """Bools (batch, total), True at real tokens; None where nothing is padding."""
+    if attention_mask is None:
+        return None
+    if tuple(attention_mask.shape) != (batch, total):
+        raise PositionError(
+            f"attention_mask has shape {tuple(attention_mask.shape)}; it is ({batch}, {total}): "
+            "a row for each sequence, and all of its tokens, cached ones included"
         )
+    real = attention_mask != 0
+    return None if bool(real.all()) else real
+
+
+def _counted(mask: Tensor | None, past: int, vectors: Tensor) -> Tensor:
+    """Positions that count on from the cache; over real tokens where a mask says which."""
+    if mask is not None:
+        return position_ids_from_mask(mask)[:, past:]
+    steps = torch.arange(past, past + vectors.shape[1], device=vectors.device)
+    return steps.expand(vectors.shape[0], -1)
+
+
+def _cached_positions(cache: Any, past: int, here: Tensor) -> Tensor:
+    """Positions (batch, past) of the keys in a cache, as the calls that filled it had them.
+
+    `here`: those of the tokens that follow, (batch, sequence).
+    """
+    batch = here.shape[0]
+    held: Tensor = getattr(cache, _POSITIONS, here[:, :0])[:, :past]
+    if held.shape[0] != batch and bool((held == held[:1]).all()):
+        held = held[:1].expand(batch, -1)
+    if tuple(held.shape) != (batch, past):
+        raise PositionError(
+            f"the cache holds {past} tokens of {batch} sequences and positions of "
+            f"{tuple(held.shape)}; go on with a cache that this decoder has filled"
+        )
+    return held
 
 
 class Decoder(PreTrainedModel, GenerationMixin):
@@ -219,10 +268,13 @@ class Decoder(PreTrainedModel, GenerationMixin):
         """Random weights, drawn from torch's generator."""
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.position = encoding_of(config)
         self.layers = nn.ModuleList(Block(config, n) for n in range(config.num_hidden_layers))
         self.norm = nn.RMSNorm(config.hidden_size, eps=1e-6)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        # Last, and with random numbers of its own: under one seed, everything else starts with
+        # the same weights whatever the encoding.
+        with torch.random.fork_rng(devices=[]):
+            self.position = encoding_of(config)
         self.post_init()  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
@@ -257,35 +309,45 @@ class Decoder(PreTrainedModel, GenerationMixin):
         logits_to_keep: int = 0,
         documents: Tensor | None = None,
         output_hidden_states: bool | None = None,
-        **_others: Any,
+        num_items_in_batch: Tensor | int | None = None,
+        return_dict: bool | None = None,
     ) -> Any:
         """Logits (batch, sequence or logits_to_keep, vocab_size), and an fp32 loss with `labels`.
 
         `input_ids` (batch, sequence) or `inputs_embeds` with hidden_size channels. Without
-        `position_ids` tokens count on from what the cache holds. `attention_mask` (batch, keys)
-        is 0 at padding. `documents` (batch, sequence) keeps packed documents apart. `labels` are
-        shifted here; -100 is left out. `hidden_states` holds the input of every block and the
-        normed output of the last. Raises PositionError for ids outside
-        the table and for positions that the encoding cannot take.
+        `position_ids` tokens count on from what the cache holds, padding left out.
+        `attention_mask` (batch, all tokens) is 0 at padding. `documents` (batch, sequence) keeps
+        packed documents apart. `labels` are shifted here; -100 is left out; the loss is their
+        mean, or their sum over `num_items_in_batch` as Trainer gives it. `hidden_states` holds
+        the input of every block and the normed output of the last. `return_dict=False` gives a
+        tuple. Raises PositionError for ids outside the table, for positions that the encoding
+        cannot take, and for a mask or a cache that does not fit.
         """
         cache = past_key_values if cache is None else cache
         inputs_embeds = self._vectors(input_ids, inputs_embeds)
         if use_cache and cache is None:
             cache = DynamicCache(config=self.config)
-        if position_ids is None:
-            past = 0 if cache is None else int(cache.get_seq_length())
-            steps = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device)
-            position_ids = (past + steps).expand(inputs_embeds.shape[0], -1)
-        where = _Where(self.position, position_ids, cache, documents, attention_mask)
+        where = _Where(self.position, inputs_embeds, position_ids, cache, documents, attention_mask)
         x, states = self._through(inputs_embeds, where, bool(output_hidden_states))
         logits = self.lm_head(x[:, -logits_to_keep:] if logits_to_keep else x)
-        loss = None
-        if labels is not None:
-            told = logits[:, :-1].flatten(0, 1).float()
-            loss = functional.cross_entropy(told, labels[:, 1:].flatten(), ignore_index=-100)
-        kept = {"cache" if "cache" in CausalLMOutputWithPast.__dataclass_fields__
-                else "past_key_values": cache}  # fmt: skip
-        return CausalLMOutputWithPast(loss=loss, logits=logits, hidden_states=states, **kept)
+        loss = None if labels is None else _loss(logits, labels, num_items_in_batch)
+        found = CausalLMOutputWithPast(
+            loss=loss, logits=logits, hidden_states=states, **{_CACHE_FIELD: cache}
+        )
+        return found if return_dict in (None, True) else found.to_tuple()
+
+    def turn_by(self, rotary: spec.Rotary, length: int | None = None) -> None:
+        """Go on with another rotary schedule, at `length` tokens where it depends on that.
+
+        Nothing is trained. Raises ScheduleError where the decoder does not rotate, or heads have
+        another size.
+        """
+        if not isinstance(self.position, Rotary) or rotary.head_dim != self.config.head_dim:
+            raise ScheduleError(
+                f"a schedule for heads of {rotary.head_dim} channels does not go with a decoder "
+                f"under {self.config.position!r} with heads of {self.config.head_dim}"
+            )
+        self.position = Rotary(rotary, length=length)
 
     def _vectors(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
         if input_ids is None and inputs_embeds is not None:
@@ -310,6 +372,20 @@ class Decoder(PreTrainedModel, GenerationMixin):
             x = block(x, where)
         x = self.norm(x)
         return x, (*states, x) if keep else None
+
+
+_CACHE_FIELD = (
+    "cache" if "cache" in CausalLMOutputWithPast.__dataclass_fields__ else "past_key_values"
+)
+"""What the installed release of transformers calls the cache that a model returns."""
+
+
+def _loss(logits: Tensor, labels: Tensor, items: Tensor | int | None) -> Tensor:
+    """Cross-entropy in fp32 of the next token: the mean, or the sum over `items`."""
+    told = logits[:, :-1].flatten(0, 1).float()
+    how = "mean" if items is None else "sum"
+    lost = functional.cross_entropy(told, labels[:, 1:].flatten(), ignore_index=-100, reduction=how)
+    return lost if items is None else lost / items
 
 
 def register() -> None:

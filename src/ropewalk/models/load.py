@@ -16,6 +16,8 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+from ropewalk.dialects.hf import load_json
+from ropewalk.dialects.hf.families import OWN_TYPE
 from ropewalk.errors import (
     ConfigError,
     MissingPartError,
@@ -183,6 +185,7 @@ def _from_transformers(folder: Path, name: str, dtype: Any) -> tuple[Any, Any]:
     )
 
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    _know_own(folder)
     config = AutoConfig.from_pretrained(folder, **safe)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or config.is_encoder_decoder:
         raise ModelFileError(
@@ -201,6 +204,14 @@ def _from_transformers(folder: Path, name: str, dtype: Any) -> tuple[Any, Any]:
             "random ones in their place nothing would be proved"
         )
     return model, AutoTokenizer.from_pretrained(folder, **safe)
+
+
+def _know_own(folder: Path) -> None:
+    """Make transformers' Auto classes know this package's decoder, if that is what this is."""
+    if load_json(folder / "config.json").get("model_type") == OWN_TYPE:
+        from ropewalk.decoder import register
+
+        register()
 
 
 def _blocks_from_transformers(folder: Path, name: str, dtype: Any) -> tuple[Any, Any]:

@@ -39,6 +39,10 @@ def install(model: Any, spec: PositionSpec, length: int | None) -> None:
             )
     if not any(spec.rotary_groups()):
         return
+    if hasattr(model, "turn_by"):
+        # Our own decoder computes its angles from the spec itself, and keeps no table.
+        model.turn_by(_only_rotary(spec), length)
+        return
     tables = list(live_tables(model))
     if not tables:
         raise ScheduleMismatchError(
@@ -107,6 +111,16 @@ def schedule_at(spec: PositionSpec, length: int) -> str:
     for group, _ in spec.rotary_groups():
         digest.update(f"{group.layers} {frequencies(group, length).fingerprint()}".encode())
     return digest.hexdigest()[:16]
+
+
+def _only_rotary(spec: PositionSpec) -> Rotary:
+    """The one rotary encoding of all layers."""
+    encodings = {encoding for _, encoding in spec.rotary_groups()}
+    if len(encodings) != 1:
+        raise ScheduleMismatchError(
+            f"{len(encodings)} schedules are given for a decoder that turns all layers alike"
+        )
+    return encodings.pop()
 
 
 def _rotary_for(table: str, model: Any, spec: PositionSpec) -> Rotary:

@@ -128,10 +128,14 @@ class AlibiFacts:
 
 @dataclass(frozen=True, slots=True)
 class BucketFacts:
-    """T5's learned bias for buckets of distance."""
+    """T5's learned bias for buckets of distance.
+
+    `scaled`: the scores are divided by sqrt(head_dim) as usual, which T5's are not.
+    """
 
     buckets: int = 32
     max_distance: int = 128
+    scaled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,6 +302,18 @@ FACTS: dict[str, Facts] = {
 for _encoder in ("bert", "distilbert", "electra", "albert", "ernie", "mobilebert"):
     FACTS[_encoder] = LearnedFacts(512)
 
+OWN_TYPE = "ropewalk_decoder"
+"""The model type of `ropewalk.decoder`, whose key `position` names the encoding."""
+
+OWN: dict[str, Facts] = {
+    "rope": RotaryFacts(claimed=128),
+    "sinusoidal": SinusoidalFacts(128),
+    "learned": LearnedFacts(128),
+    "alibi": AlibiFacts(claimed=128),
+    "t5": BucketFacts(scaled=True),
+    "none": UnrotatedFacts(claimed=128),
+}
+
 # Types whose code travels with the checkpoint. Their defaults are in that code, so only the
 # conventions are known: no default base, no default length.
 _REMOTE = RotaryFacts(base=None)

@@ -15,7 +15,14 @@ from ropewalk.dialects.hf.facts import (
     RotaryFacts,
     UnrotatedFacts,
 )
-from ropewalk.dialects.hf.families import FACTS, REMOTE, TEXT_OF, UNKNOWN
+from ropewalk.dialects.hf.families import (
+    FACTS,
+    OWN,
+    OWN_TYPE,
+    REMOTE,
+    TEXT_OF,
+    UNKNOWN,
+)
 from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, TRAINED_KEYS
 from ropewalk.dialects.hf.rope import BASE_KEYS
 from ropewalk.dialects.hf.values import Notes, Section
@@ -108,6 +115,8 @@ def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
         return RotaryFacts(claimed=4096, heads_wide=2)
     if model_type == "mpt":
         return _mpt(config, notes)
+    if model_type == OWN_TYPE:
+        return _own(config, notes)
     if facts is not None:
         _remark_on_leftover(config, facts, kind, notes)
         return facts
@@ -144,6 +153,18 @@ def _unknown(config: Section, model_type: str, notes: Notes) -> Facts | None:
             "the file has no model_type; the general rules are applied and no defaults filled in",
         )
     return UNKNOWN
+
+
+def _own(config: Section, notes: Notes) -> Facts | None:
+    """Our own decoder: what `position` names; rotary where it is absent."""
+    position = config.text("position") or "rope"
+    if position not in OWN:
+        notes.note(
+            "encoding-unknown",
+            f"{config.name('position')} is {position!r}, an encoding that has no row here: "
+            "position enters the token vectors by a trained projection",
+        )
+    return OWN.get(position)
 
 
 def _mpt(config: Section, notes: Notes) -> Facts:

@@ -84,7 +84,8 @@ def unrotated_softmax(config: Section, facts: Facts, model_type: str) -> Softmax
         return PLAIN_SOFTMAX
     if model_type == "zamba2":
         return WIDE_HEADS
-    if isinstance(facts, BucketFacts) or model_type == "gpt_neo":
+    unscaled = isinstance(facts, BucketFacts) and not facts.scaled
+    if unscaled or model_type == "gpt_neo":
         return SoftmaxRule(math.sqrt(head), "1: the scores are not divided by sqrt(head_dim)")
     multiplier = config.number("attention_multiplier")
     if multiplier is not None and model_type.startswith("granite"):
