@@ -12,7 +12,7 @@ import torch
 from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Prompt
 from ropewalk.prove.prompt import PromptMaker
 from ropewalk.prove.subjects.local import LocalSubject
-from ropewalk.prove.subjects.sharing import SharingLocal
+from ropewalk.prove.subjects.sharing import BEHIND, SharingLocal
 from ropewalk.prove.tokens import Tokens
 from ropewalk.prove.tree import Leaf, Node, share
 
@@ -148,6 +148,20 @@ def test_out_of_memory_halves_the_chunk_and_goes_on_from_where_it_was(
     same(shared(SharingLocal(tight, tokens), prompts), alone)
     assert max(tight.calls) <= 600
     assert sum(size for size in tight.calls if size > 1) < 2 * 2000
+
+
+def test_what_is_read_behind_a_text_is_read_in_bounded_passes(
+    tiny_model: Callable[..., Any], tokens: Tokens
+) -> None:
+    """The beginning of a text needs no mask, and goes through whole."""
+    prompts = grid(PromptMaker(tokens, seed=1), [1200, 3000], [1.0])
+    model = tiny_model()
+    alone = [LocalSubject(model, tokens).answer(prompt) for prompt in prompts]
+    noted = Tight(model, 9999)
+    same(shared(SharingLocal(noted, tokens), prompts), alone)
+    first, *behind = (size for size in noted.calls if size > 1)
+    assert first > BEHIND
+    assert max(behind) == BEHIND
 
 
 def test_branches_that_do_not_fit_together_are_asked_in_halves(

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 BRANCH_ROOM = 1024
 """Tokens of branches that are asked in one pass, and that the cache keeps free for them."""
 
+BEHIND = 1024
+"""Tokens a pass that are read behind others. Such a pass needs a mask, and attention computes the
+whole rectangle of it: the longer the pass, the more of it is hidden from every token."""
+
 
 class SharingSubject(Protocol):
     """Whatever reads a text piece by piece and answers questions behind it."""
@@ -202,8 +206,8 @@ class SharingLocal:
         done, start = 0, self._cache.length
         chunk: int | None = self._calls.chunk(start + total)
         while chunk is not None:
-            left = total - done
-            step = left if left <= max(chunk, keep) else min(chunk, left - keep)
+            left, most = total - done, min(chunk, BEHIND) if start + done else chunk
+            step = left if left <= max(most, keep) else min(most, left - keep)
             try:
                 kept = keep if step == left else 1
                 logits, _ = self._calls.call(ids[:, done : done + step], self._cache, kept)
