@@ -1,0 +1,220 @@
+"""Proofs whose prompts share text, as a user runs them: what is read, said, kept and continued."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ropewalk.cli.main import app
+from ropewalk.errors import StoreError
+from ropewalk.prove.cells import Row, Sharing
+from ropewalk.prove.store import Store
+from tests.cli.conftest import environment
+
+GRID = ("--lengths", "300,700", "--depths", "3", "--trials", "2")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed, and the run folder."""
+
+    out: str
+    err: str
+    folder: Path
+
+    def rows(self) -> list[Row]:
+        with Store.read(self.folder) as store:
+            return store.rows()
+
+    def facts(self) -> dict[str, str]:
+        with Store.read(self.folder) as store:
+            return store.facts()
+
+
+Prove = Callable[..., Done]
+
+
+@pytest.fixture
+def prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prove:
+    """Run `ropewalk prove MODEL ...` in this process; `name` is the run folder's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROPEWALK_CACHE", str(tmp_path / "cache"))
+
+    def start(model: Path, *arguments: str, name: str = "run") -> Done:
+        folder = tmp_path / name
+        command = ["prove", str(model), *arguments, "--out", str(folder)]
+        result = CliRunner().invoke(app, command, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return Done(result.stdout, result.stderr, folder)
+
+    return start
+
+
+def answers(rows: list[Row]) -> dict[Any, tuple[Any, float]]:
+    """By cell, what was said and how likely the value was."""
+    return {
+        row.cell: (row.answer.outcome, row.answer.log_probability or 0.0) for row in rows
+    }
+
+
+def test_a_nested_run_reads_each_document_once_and_prints_its_map(
+    prove: Prove, tiny_model: Path
+) -> None:
+    done = prove(tiny_model, *GRID, "--sharing", "nested", "--calibrate", "off")
+    rows = done.rows()
+    # Two trials of six fields, and the two controls of the first.
+    assert len(rows) == 14
+    assert {row.sharing for row in rows} == {Sharing.NESTED}
+    read, whole = sum(row.tokens_read for row in rows), sum(row.actual_length for row in rows)
+    # A document of 700 tokens a trial, and well below 100 a question.
+    assert 2 * 600 < read < 2 * 700 + 14 * 100 < whole
+    assert done.out.splitlines()[-1].startswith("report: ")
+    assert "over documents" in done.out
+    assert "tokens to read" in done.err
+
+
+def test_prefix_sharing_gives_every_prompt_the_answer_it_gets_alone(
+    prove: Prove, tiny_model: Path
+) -> None:
+    alone = prove(tiny_model, *GRID, "--sharing", "none", name="alone").rows()
+    shared = prove(tiny_model, *GRID, "--sharing", "prefix", name="shared").rows()
+    one, other = answers(alone), answers(shared)
+    assert one.keys() == other.keys()
+    for cell, (outcome, likelihood) in one.items():
+        assert other[cell] == (outcome, pytest.approx(likelihood, abs=1e-3))
+    assert sum(row.tokens_read for row in shared) < 0.8 * sum(row.tokens_read for row in alone)
+
+
+def test_a_dry_run_says_what_would_be_spent_and_keeps_nothing(
+    prove: Prove, tiny_model: Path
+) -> None:
+    done = prove(tiny_model, *GRID, "--sharing", "nested", "--dry-run", "--price", "1000000")
+    said = " ".join(done.err.split())
+    found = [word.replace(",", "") for word in said.split() if word[0].isdigit()]
+    assert "14 prompts" in said
+    assert "nested sharing: " in said
+    assert "key-value cache: " in said
+    assert found
+    # At a million for a million tokens the price is the number of tokens.
+    price = said.partition("price: ")[2].split(";")[0].replace(",", "")
+    asked = said.partition("14 prompts, ")[2].split(" ")[0].replace(",", "")
+    calibrating = said.partition(", and ")[2].split(" ")[0].replace(",", "") or "0"
+    assert float(price) == float(asked) + float(calibrating)
+    assert not done.folder.exists()
+    assert done.out == ""
+
+
+def test_a_short_calibration_asks_cells_both_ways_and_says_what_came_of_it(
+    prove: Prove, tiny_model: Path
+) -> None:
+    done = prove(tiny_model, *GRID, "--sharing", "nested", "--calibrate", "short")
+    rows = done.rows()
+    by_way = {way: [row for row in rows if row.sharing is way] for way in Sharing}
+    # All twelve fields of so small a grid, by prompts of their own too.
+    assert len(by_way[Sharing.NONE]) == 12
+    assert {row.cell for row in by_way[Sharing.NONE]} <= {r.cell for r in by_way[Sharing.NESTED]}
+    kept = done.facts()["calibration"]
+    assert kept.startswith("Calibration: 12 cells at 300 and 700 tokens asked both ways")
+    assert kept in done.err
+    assert kept in done.out
+
+
+def changed(model: Path, folder: Path, **values: object) -> Path:
+    """A copy of a model's folder with another configuration."""
+    folder.mkdir()
+    for file in model.iterdir():
+        if file.name != "config.json":
+            (folder / file.name).symlink_to(file)
+    config = json.loads((model / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | values))
+    return folder
+
+
+def test_a_schedule_that_moves_with_the_length_is_asked_prompt_by_prompt_and_that_is_said(
+    prove: Prove, tiny_model: Path, tmp_path: Path
+) -> None:
+    short = changed(tiny_model, tmp_path / "short", max_position_embeddings=512)
+    done = prove(short, *GRID, "--sharing", "nested", "--rope", "dynamic:2")
+    reason = "the schedule (dynamic) changes with the length of the prompt"
+    assert f"nothing is shared between prompts: {reason}" in done.err
+    assert done.facts()["sharing"] == "none"
+    assert reason in done.facts()["not shared"]
+    assert {row.sharing for row in done.rows()} == {Sharing.NONE}
+
+
+def test_a_recurrent_model_is_asked_prompt_by_prompt_and_that_is_said(
+    prove: Prove, tiny_model: Path, tmp_path: Path
+) -> None:
+    import torch
+    from transformers import MambaConfig, MambaForCausalLM
+
+    folder = tmp_path / "mamba"
+    torch.manual_seed(0)
+    size = {"vocab_size": 800, "hidden_size": 16, "num_hidden_layers": 1, "state_size": 4}
+    MambaForCausalLM(MambaConfig(**size)).save_pretrained(folder)
+    for file in tiny_model.glob("tokenizer*"):
+        (folder / file.name).symlink_to(file)
+    done = prove(folder, *GRID, "--sharing", "nested")
+    assert "nothing is shared between prompts: " in done.err
+    assert done.facts()["sharing"] == "none"
+    assert len(done.rows()) == 14
+
+
+def table(folder: Path) -> list[Row]:
+    """Kept rows without what depends on where a run was cut off."""
+    try:
+        with Store.read(folder) as store:
+            rows = store.rows()
+    except StoreError:
+        return []
+    return [
+        replace(
+            row,
+            tokens_read=0,
+            answer=replace(
+                row.answer,
+                seconds=0.0,
+                log_probability=round(row.answer.log_probability or 0.0, 3),
+            ),
+        )
+        for row in rows
+    ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+def test_a_nested_run_that_is_killed_goes_on_to_the_same_table(
+    prove: Prove, tiny_model: Path, tmp_path: Path
+) -> None:
+    grid = ("--lengths", "300,700", "--depths", "5", "--trials", "8", "--sharing", "nested")
+    whole = prove(tiny_model, *grid, "--calibrate", "short", name="whole")
+    cut = tmp_path / "cut"
+    for least in (12, 70):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ropewalk", "prove", str(tiny_model), *grid]
+            + ["--calibrate", "short", "--out", str(cut)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment(tmp_path / "cache"),
+        )
+        give_up = time.monotonic() + 240
+        while len(table(cut)) < least and process.poll() is None:
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    before = table(cut)
+    assert 70 <= len(before) < len(table(whole.folder))
+    prove(tiny_model, *grid, "--calibrate", "short", name="cut")
+    after = table(cut)
+    assert after == table(whole.folder)
+    assert all(row in after for row in before)
