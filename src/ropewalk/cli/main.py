@@ -18,6 +18,7 @@ from ropewalk.cli.convert import convert_command
 from ropewalk.cli.demo import demo_command
 from ropewalk.cli.doctor import doctor_command
 from ropewalk.cli.explain import explain_app
+from ropewalk.cli.extend import extend_command
 from ropewalk.cli.loss import loss_command
 from ropewalk.cli.pack import pack_command
 from ropewalk.cli.prove import prove_command
@@ -56,6 +57,9 @@ app.command("convert", short_help="Its position settings in another engine's wor
 app.command("prove", short_help="What a model finds at every length and depth.")(prove_command)
 app.command("prove diff", short_help="Two proofs on the same prompts, and what of it is chance.")(
     prove_diff_command
+)
+app.command("extend", short_help="A longer context, chosen by measurement and written.")(
+    extend_command
 )
 app.command("loss", short_help="What each token of a long text costs, by its position.")(
     loss_command

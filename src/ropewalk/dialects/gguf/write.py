@@ -19,6 +19,7 @@ from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.keys import Keys
 from ropewalk.dialects.gguf.read import read_gguf
 from ropewalk.dialects.gguf.scaling import STILL_DIVISOR
+from ropewalk.dialects.gguf.weights import FILE_TYPE, QUANTISATION, Numbers, Weights
 from ropewalk.dialects.same import SINGLE, Dialect, require_same
 from ropewalk.errors import GgufError, MissingPartError, StoreError, UsageError
 from ropewalk.rope.frequencies import attention_factor, ntk_base, schedule, yarn_mscale
@@ -77,12 +78,19 @@ class Changes:
 
 
 def write_gguf(
-    spec: PositionSpec, source: Path, target: Path, *, overwrite: bool = False
+    spec: PositionSpec,
+    source: Path,
+    target: Path,
+    *,
+    overwrite: bool = False,
+    numbers: Numbers | None = None,
 ) -> PositionSpec:
     """Copy the GGUF file `source` to `target` with the position settings of `spec`.
 
-    Written beside `target` and renamed when complete; `source` is only read. Returns the spec of
-    the copy, whose numbers are those of `spec` rounded to single precision (2.5e-7 relative).
+    Weights are copied as stored, or with `numbers` dequantised: matrices in that type, vectors in
+    single precision. Written beside `target` and renamed when complete; `source` is only read.
+    Returns the spec of the copy, whose numbers are those of `spec` rounded to single precision
+    (2.5e-7 relative).
 
     Raises ScheduleError, naming field, value and remedy, where a GGUF file cannot hold the spec,
     UsageError where `target` exists and `overwrite` is False or is `source` itself, GgufError for
@@ -90,6 +98,7 @@ def write_gguf(
     """
     header = read_header(source)
     changes = plan_changes(spec, header)
+    weights = Weights(numbers)
     try:
         if target.exists() and target.samefile(source):
             raise UsageError(f"{target} is the file to be copied; name another file to write")
@@ -99,7 +108,7 @@ def write_gguf(
         raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        _copy(header, changes, part)
+        _copy(header, changes, part, weights)
         found = read_gguf(part)
         require_same(spec, found, DIALECT)
         part.replace(target)
@@ -225,7 +234,7 @@ def _refuse_unread(tensor: str, loaded: frozenset[str], keys: Keys) -> None:
         )
 
 
-def _copy(header: GgufHeader, changes: Changes, target: Path) -> None:
+def _copy(header: GgufHeader, changes: Changes, target: Path, weights: Weights) -> None:
     """Write the copy with the gguf package."""
     try:
         import gguf
@@ -241,23 +250,22 @@ def _copy(header: GgufHeader, changes: Changes, target: Path) -> None:
         for name, value, kind, element in _fields(reader, arch, changes.keys, header.path):
             if name == "general.alignment":
                 writer.data_alignment = value
-            writer.add_key_value(name, value, kind, sub_type=element)
+            if name != QUANTISATION or weights.numbers is None:
+                value = weights.file_type(value) if name == FILE_TYPE else value
+                writer.add_key_value(name, value, kind, sub_type=element)
         kept = [tensor for tensor in reader.tensors if not _is_schedule(tensor.name)]
         new = {k: np.asarray(v, dtype=np.float32) for k, v in changes.tensors.items()}
         for name, array in new.items():
             writer.add_tensor_info(name, array.shape, array.dtype, array.nbytes)
         for tensor in kept:
-            data = tensor.data
-            writer.add_tensor_info(
-                tensor.name, data.shape, data.dtype, data.nbytes, tensor.tensor_type
-            )
+            weights.announce(writer, tensor)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
         for array in new.values():
             writer.write_tensor_data(array)
         for tensor in kept:
-            writer.write_tensor_data(tensor.data, tensor_endianess=reader.endianess)
+            writer.write_tensor_data(weights.data(tensor), tensor_endianess=reader.endianess)
     finally:
         # Closing flushes, and on a full disk fails again; the first error is the one to tell.
         with contextlib.suppress(OSError):

@@ -1,0 +1,239 @@
+"""Schedules measured on the model itself: facts found at the new length, and what short text costs.
+
+Every candidate is asked the very same prompts, one document a trial, which is read once. Answers
+are kept as they come, in a folder for each candidate, so that the same command goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ropewalk.errors import UsageError
+from ropewalk.extend import neighbour
+from ropewalk.extend.methods import CLOSED_FORMS, extended, trained_length
+from ropewalk.models.rotary_tables import install, schedule_fingerprint
+from ropewalk.prove.cells import Control, Outcome, Row, Sharing
+from ropewalk.prove.facts import plan_facts
+from ropewalk.prove.local_run import Asking, LocalRun
+from ropewalk.prove.loss import Reader, whole
+from ropewalk.prove.loss_run import generated
+from ropewalk.prove.plan import make_plan
+from ropewalk.prove.progress import Event
+from ropewalk.prove.prompt import PromptMaker
+from ropewalk.prove.session import RECIPE, hash_by
+from ropewalk.prove.statistics import RelativeThreshold
+from ropewalk.prove.store import Store
+from ropewalk.prove.subjects.sharable import sharable
+from ropewalk.prove.tokens import Tokens
+from ropewalk.rope.spec import PositionSpec
+
+SHIPPED = "as shipped"
+SHORT = 1024
+"""Tokens of short text; never more than the trained length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Something that reads: a schedule that can be written, or a way of reading that cannot.
+
+    `how` is that way, `note` says why a file cannot hold it.
+    """
+
+    name: str
+    spec: PositionSpec
+    how: neighbour.SelfExtend | None = None
+    note: str = ""
+
+    @property
+    def writable(self) -> bool:
+        """Whether a checkpoint can carry it to the new length."""
+        return self.how is None and self.name != SHIPPED
+
+    def reading(self, model: Any) -> AbstractContextManager[None]:
+        """The model reads this way until the block ends; its schedule is installed besides."""
+        return nullcontext() if self.how is None else neighbour.reading(model, self.spec, self.how)
+
+    def fingerprint(self) -> str:
+        """What tells two candidates apart."""
+        turns = schedule_fingerprint(self.spec)
+        if self.how is None:
+            return turns
+        return f"{turns}, groups of {self.how.group} from {self.how.window} on"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a candidate does. `rows` are its answers at the new length, the same prompts for all.
+
+    `short` is the mean loss of short text in nats a token, `change` its share of the loss of the
+    model as it is, less 1; `stopped` says why it was asked no further, "" where it was not stopped.
+    """
+
+    candidate: Candidate
+    rows: tuple[Row, ...]
+    short: float
+    change: float
+    stopped: str = ""
+
+    @property
+    def name(self) -> str:
+        """The candidate's."""
+        return self.candidate.name
+
+    @property
+    def asked(self) -> int:
+        """Prompts that were answered one way or the other."""
+        return len(self.rows)
+
+    @property
+    def hits(self) -> int:
+        """Prompts whose fact was found."""
+        return sum(row.answer.outcome is Outcome.HIT for row in self.rows)
+
+    @property
+    def share(self) -> float:
+        """Hits by what was asked; 0 where nothing was."""
+        return self.hits / self.asked if self.rows else 0.0
+
+    @property
+    def log_probability(self) -> float | None:
+        """The mean log-probability of the true value, nats; None where none was computed."""
+        values = [row.answer.log_probability for row in self.rows]
+        known = [value for value in values if value is not None]
+        return math.fsum(known) / len(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Where facts are asked for: lengths in tokens, depths as shares, documents of their own."""
+
+    lengths: tuple[int, ...]
+    depths: tuple[float, ...]
+    trials: int
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What every candidate's run folder says of the run, beside its schedule."""
+
+    name: str
+    model: str
+    dtype: str
+    command: str = ""
+
+
+class Bench:
+    """A loaded model on which candidates are measured, one after the other.
+
+    `folder` keeps the answers, `text` are ids of short text (generated from the haystack's grammar
+    where None), `on_event` hears of every answer.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokens: Tokens,
+        spec: PositionSpec,
+        facts: Facts,
+        folder: Path,
+        *,
+        seed: int = 0,
+        text: Sequence[int] | None = None,
+        on_event: Callable[[Event], None] = lambda _: None,
+    ) -> None:
+        self.model = model
+        self.spec = spec
+        self.tokens = tokens
+        self.maker = PromptMaker(tokens, seed)
+        self._facts = facts
+        self._folder = folder
+        self._on_event = on_event
+        size = min(SHORT, trained_length(spec))
+        self._text = generated(tokens, size, f"{seed}/short") if text is None else text[:size]
+        if len(self._text) < 2:
+            raise UsageError("the short text has fewer than 2 tokens, and so no loss; give more")
+
+    @property
+    def identity(self) -> str:
+        """Names the weights."""
+        return self._facts.model[:16]
+
+    def needles(self, candidate: Candidate, grid: Grid, deadline: float | None) -> tuple[Row, ...]:
+        """Ask what has no answer yet; every answer that this grid has by then.
+
+        Answers that say nothing of retrieval (an error, no memory) are left out. Raises as
+        `ropewalk.prove.session.prove`, and KeyboardInterrupt when the user ends it.
+        """
+        plan = make_plan(grid.lengths, grid.depths, grid.trials, 0)
+        install(self.model, candidate.spec, max(grid.lengths))
+        with candidate.reading(self.model):
+            able = sharable(self.model, candidate.spec, plan.lengths, Sharing.NESTED)
+            facts = self._store_facts(candidate, able.sharing.value) | plan_facts(
+                plan, RelativeThreshold(), candidate.spec
+            )
+            run = LocalRun(self.model, self.tokens, candidate.spec, plan, self.maker)
+            run.check(able.sharing)
+            with Store.open(self._folder / _slug(candidate.name), facts) as store:
+                asking = Asking(store, hash_by(facts), self._on_event, deadline)
+                result = run.run(able.sharing, asking)
+                rows = tuple(store.rows())
+        if result.interrupted:
+            raise KeyboardInterrupt
+        wanted = {(c.length, c.depth, c.trial) for c in plan.cells if c.control is Control.NONE}
+        return tuple(
+            row
+            for row in rows
+            if (row.cell.length, row.cell.depth, row.cell.trial) in wanted
+            and row.answer.outcome in (Outcome.HIT, Outcome.MISS, Outcome.WRONG)
+        )
+
+    def short_loss(self, candidate: Candidate) -> float:
+        """The mean loss of a token of short text, nats; the schedule is that of a short text."""
+        reader = Reader(self.model, lambda length: install(self.model, candidate.spec, length))
+        with candidate.reading(self.model):
+            return whole(reader, self._text).mean
+
+    def _store_facts(self, candidate: Candidate, sharing: str) -> dict[str, str]:
+        return {
+            "name": self._facts.name,
+            "model": self._facts.model[:16],
+            "schedule": candidate.fingerprint(),
+            "rope": candidate.name,
+            "tokenizer": self.tokens.fingerprint(),
+            "seed": str(self.maker.seed),
+            "haystack": "generated",
+            "recipe": f"{RECIPE}, distractors 0",
+            "dtype": self._facts.dtype,
+            "chat": "base prompt",
+            "sharing": sharing,
+            "command": self._facts.command,
+        }
+
+
+def candidates(
+    model: Any, spec: PositionSpec, target: int, *, shipped: bool = True
+) -> Iterator[Candidate]:
+    """Everything that is measured: the model as it is, every closed form, and Self-Extend.
+
+    A method whose formula has no value for this model is left out.
+    """
+    if shipped:
+        yield Candidate(SHIPPED, spec, note="does not claim the length")
+    for method in CLOSED_FORMS:
+        yield Candidate(method.name, extended(spec, target, method))
+    if neighbour.why_not(model, spec) is None:
+        how = neighbour.SelfExtend.reaching(trained_length(spec), target)
+        yield Candidate(how.name, spec, how, neighbour.ENGINES)
+
+
+def _slug(name: str) -> str:
+    """A folder's name for a candidate's."""
+    plain = "".join(c if c.isalnum() else "-" for c in name)
+    return f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}" if plain != name else plain

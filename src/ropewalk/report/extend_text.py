@@ -1,0 +1,101 @@
+"""An extension in the terminal: the table of what was measured, the choice, and how to serve it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from ropewalk.extend.card import schedule_lines
+from ropewalk.extend.methods import trained_length
+from ropewalk.extend.score import Score
+from ropewalk.extend.search.run import Found
+from ropewalk.extend.session import Extension
+from ropewalk.report.text import clip, visible
+
+WIDTH = 80
+
+
+def extend_lines(found: Extension) -> Iterator[str]:
+    """All of it, line by line, in 80 columns."""
+    target = "" if found.after is None else f" to {found.after.claimed.tokens:,}"
+    yield from _wrapped(
+        f"{visible(clip(found.files.title, 200))}: trained on {trained_length(found.before):,} "
+        f"tokens{target}"
+    )
+    if found.scores:
+        yield ""
+        yield from _table(found.scores)
+    if found.found is not None:
+        yield ""
+        yield from _search(found.found)
+    for sentence in found.why:
+        yield from _wrapped(sentence)
+    if found.after is not None:
+        yield ""
+        yield f"Method: {found.method}"
+        for line in schedule_lines(found.before, found.after):
+            yield from _wrapped(line, "  ")
+        for warning in found.warnings:
+            yield from _wrapped(warning, "  ")
+        yield from _serving(found)
+    if found.written is not None:
+        yield ""
+        yield from _wrapped(f"Wrote {visible(str(found.written.path))}: {found.written.verified}.")
+        if found.written.left_out:
+            left = ", ".join(visible(name) for name in found.written.left_out)
+            yield from _wrapped(f"Not taken along: {left}.")
+    if found.work is not None:
+        yield from _wrapped(f"Answers are kept in {visible(str(found.work))}.")
+
+
+def _table(scores: tuple[Score, ...]) -> Iterator[str]:
+    lengths = sorted({row.cell.length for score in scores for row in score.rows})
+    at = ", ".join(f"{length:,}" for length in lengths) or "no length"
+    yield from _wrapped(
+        f"Facts found at {at} tokens, the mean log-probability of the true value, and the loss of "
+        "short text (nats a token) against the model as it is."
+    )
+    yield f"{'':<14}{'found':>9}{'log-prob':>10}{'short':>9}{'change':>9}"
+    for score in scores:
+        value = score.log_probability
+        hits = f"{score.hits}/{score.asked}" if score.asked else "-"
+        shown = "-" if value is None else f"{value:.2f}"
+        tail = "  not to be written" if score.candidate.how is not None else ""
+        yield (
+            f"{score.name:<14}{hits:>9}{shown:>10}{score.short:>9.4f}{score.change:>+9.2%}{tail}"
+        )
+    for score in scores:
+        if score.stopped:
+            yield from _wrapped(f"{score.name}: {score.stopped}.", "  ")
+        if score.candidate.how is not None:
+            how = score.candidate.how
+            yield from _wrapped(
+                f"{score.name}, groups of {how.group} from {how.window:,} tokens on: "
+                f"{score.candidate.note}.",
+                "  ",
+            )
+
+
+def _search(found: Found) -> Iterator[str]:
+    yield from _wrapped(
+        f"{found.tries} tries. Log-probability over gaps in positions, and loss of short text:"
+    )
+    yield f"{'':<14}{'gaps':>10}{'short':>9}"
+    rows = [*found.table, ("searched", found.best.score, found.best.loss)]
+    for name, score, loss in rows:
+        yield f"{name:<14}{score:>10.2f}{loss:>9.4f}"
+
+
+def _serving(found: Extension) -> Iterator[str]:
+    for each in found.options:
+        yield ""
+        yield from _wrapped(f"{each.engine}, on the files as they were ({each.checked}):")
+        if each.line is not None:
+            # One line for a shell: never wrapped.
+            yield f"  {each.line}"
+        else:
+            yield from _wrapped(each.reason, "  ")
+
+
+def _wrapped(text: str, indent: str = "") -> Iterator[str]:
+    yield from textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
