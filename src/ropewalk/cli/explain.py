@@ -62,6 +62,46 @@ def encodings_command(as_json: AsJson = False) -> None:
         _print_lines(encodings_lines(rows))
 
 
+@explain_app.command("join")
+def join_command(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A Hugging Face folder, a .gguf file, a hub id or a known name."
+        ),
+    ],
+    text_a: Annotated[
+        str | None, typer.Argument(metavar="TEXT_A", help="The first document; needs TEXT_B.")
+    ] = None,
+    text_b: Annotated[
+        str | None, typer.Argument(metavar="TEXT_B", help="The document that is read behind it.")
+    ] = None,
+    pairs: Annotated[int, typer.Option(help="Pairs of documents, where none is given.")] = 10,
+    seed: Annotated[int, typer.Option(help="Names the pairs.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    as_json: AsJson = False,
+) -> None:
+    """How much of a document leaks into the next one of a packed row, on a real model."""
+    from ropewalk.errors import UsageError
+    from ropewalk.explain.join import Pair, draw_pairs, join_of
+
+    if text_a is None:
+        drawn = draw_pairs(pairs, seed)
+    elif text_b is None:
+        raise UsageError("one document was given; give two, or none for built-in pairs")
+    else:
+        drawn = (Pair(text_a, text_b),)
+    _need_torch()
+    from ropewalk.report.join_text import join_json, join_lines
+
+    name, join = join_of(model, drawn, device=device, dtype=dtype)
+    if as_json:
+        _print_json(join_json(name, join))
+    else:
+        _print_lines(join_lines(name, join))
+
+
 def _need_torch() -> None:
     """Raises MissingPartError without torch, which computes every number here."""
     from ropewalk.models.load import check_device

@@ -1,0 +1,293 @@
+"""How much of document A leaks into what a model says of document B behind it in the same row.
+
+Two documents stand in one row and state the same fact differently; then B's is asked for. Read in
+four ways: with nothing between them, with a boundary token, with positions that start anew at B
+as well, and with a mask that keeps B from seeing A as well. B alone is what each is held against:
+only the mask gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from ropewalk.errors import UsageError
+from ropewalk.packing.layout import Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+WAYS = ("nothing between", "boundary token", "positions reset", "mask")
+"""How two documents are joined; from the second on each keeps what the one before it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two documents, and at the end of `b` the beginning of an answer about it.
+
+    `value_a` and `value_b` are what each document says; None where the texts are the user's own
+    and nothing is known of them.
+    """
+
+    a: str
+    b: str
+    value_a: str | None = None
+    value_b: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """B read in one way, averaged over the pairs.
+
+    `value_a`, `value_b`: natural logarithm of the probability of each document's value, where B's
+    is asked for. `misled`: pairs in which A's is the likelier. `loss`: nats a token of B. `mean`
+    and `most`: by how much B's logits differ from those of B alone, over all tokens of B and of
+    the vocabulary.
+    """
+
+    way: str
+    value_a: float | None
+    value_b: float | None
+    misled: int | None
+    loss: float
+    mean: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """What was measured: `alone` first, then each way. `tokens`: B's, in all pairs."""
+
+    pairs: tuple[Pair, ...]
+    tokens: int
+    boundary: str
+    alone: Reading
+    readings: tuple[Reading, ...]
+
+
+_SUBJECTS = (
+    ("The inn at {place} has a {value} door.", "The door of the inn at {place} is", 0),
+    ("The flag of {place} is {value}.", "The colour of the flag of {place} is", 0),
+    (
+        "In {place} the miller keeps a {value}.",
+        "The animal that the miller of {place} keeps is a",
+        1,
+    ),
+    ("The bell of {place} is made of {value}.", "The bell of {place} is made of", 2),
+    ("The market of {place} is held on {value}.", "The market of {place} is held on", 3),
+)
+"""A fact, the beginning of an answer, and which values fit."""
+
+_VALUES = (
+    ("red", "green", "blue", "white", "black", "yellow"),
+    ("dog", "cat", "horse", "goat", "pig", "cow"),
+    ("iron", "gold", "silver", "glass", "stone", "wood"),
+    ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"),
+)
+_AROUND = (
+    "The road there is steep and follows the river.",
+    "Most people come in the summer, when the days are long.",
+    "It was written down by the clerk of the town.",
+    "Nobody remembers who built the first house.",
+    "The winter was mild and the harvest good.",
+)
+_PLACES = "Velmar Dorhal Kensel Torbal Galwen Morfen Halkor Norsel Pelgar Lanver".split()
+
+
+def draw_pairs(number: int, seed: int) -> tuple[Pair, ...]:
+    """Pairs of small documents that state one fact differently; the same for the same seed.
+
+    Raises UsageError for a number below 1.
+    """
+    if number < 1:
+        raise UsageError(f"{number} pairs were asked for; at least 1 is needed")
+    random = Random(f"join/{seed}")
+    pairs = []
+    for at in range(number):
+        fact, opening, kind = _SUBJECTS[at % len(_SUBJECTS)]
+        place = random.choice(_PLACES)
+        value_a, value_b = random.sample(_VALUES[kind], 2)
+        around = random.sample(_AROUND, 4)
+        a = " ".join((around[0], fact.format(place=place, value=value_a), around[1]))
+        b = " ".join((around[2], fact.format(place=place, value=value_b), around[3]))
+        pairs.append(Pair(a, f"{b} {opening.format(place=place)}", value_a, value_b))
+    return tuple(pairs)
+
+
+def join_of(
+    name: str, pairs: Sequence[Pair], *, device: str = "auto", dtype: str = "float32"
+) -> tuple[str, Join]:
+    """Load a model and measure: its title, and what was measured.
+
+    Raises as `ropewalk.models.load.load` and `measure_join`.
+    """
+    from ropewalk.models.load import check_device, load
+    from ropewalk.models.resolve import read_spec, resolve
+    from ropewalk.models.rotary_tables import install
+
+    files = resolve(name)
+    spec = read_spec(files)
+    chosen, kind = check_device(device, dtype)
+    loaded = load(files, device=chosen, dtype=kind)
+    install(loaded.model, spec, None)
+    return files.title, measure_join(loaded.model, loaded.tokenizer, pairs)
+
+
+def measure_join(model: Any, tokenizer: Any, pairs: Sequence[Pair]) -> Join:
+    """Read every pair in every way. `model` is a causal model of transformers.
+
+    Raises UsageError for no pair, a document without tokens, values that begin alike, and a
+    tokenizer without a token to put between documents.
+    """
+    boundary, opening = _boundary(tokenizer), _opening(tokenizer)
+    if not pairs:
+        raise UsageError("there is no pair of documents to join")
+    found: dict[str, list[_One]] = {way: [] for way in ("B alone", *WAYS)}
+    tokens = 0
+    for pair in pairs:
+        rows = _Rows(model, tokenizer, pair, boundary, opening)
+        tokens += len(rows.b)
+        for way, ones in found.items():
+            ones.append(rows.read(way))
+    alone, *readings = (_averaged(way, ones) for way, ones in found.items())
+    shown = str(tokenizer.convert_ids_to_tokens([boundary])[0])
+    return Join(tuple(pairs), tokens, shown, alone, tuple(readings))
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    """One pair read in one way."""
+
+    values: tuple[float, float] | None
+    loss: float
+    mean: float
+    most: float
+
+
+class _Rows:
+    """The rows of one pair, each way."""
+
+    def __init__(
+        self, model: Any, tokenizer: Any, pair: Pair, boundary: int, opening: list[int]
+    ) -> None:
+        self._model, self._opening, self._boundary = model, opening, boundary
+        self.a, self.b = (_ids(tokenizer, text) for text in (pair.a, pair.b))
+        self._values: tuple[list[int], list[int]] | None = None
+        if pair.value_a is not None and pair.value_b is not None:
+            self._values = (
+                _continued(tokenizer, pair.b, self.b, pair.value_a),
+                _continued(tokenizer, pair.b, self.b, pair.value_b),
+            )
+            if self._values[0][0] == self._values[1][0]:
+                raise UsageError(
+                    f"the values {pair.value_a!r} and {pair.value_b!r} begin with the same token "
+                    "and could not be told apart"
+                )
+        self._alone: Tensor | None = None
+
+    def read(self, way: str) -> _One:
+        """B in this way, beside the way that was read first: B alone."""
+        import torch
+
+        logits = self._logits(way, [])
+        if self._alone is None:
+            self._alone = logits
+        change = (logits - self._alone).abs()
+        values = None
+        if self._values is not None:
+            first, second = (self._log_probability(way, logits, ids) for ids in self._values)
+            values = (first, second)
+        loss = 0.0
+        if len(self.b) > 1:
+            targets = torch.tensor(self.b[1:], device=logits.device)
+            loss = float(torch.nn.functional.cross_entropy(logits[:-1], targets))
+        return _One(values, loss, float(change.mean()), float(change.max()))
+
+    def _log_probability(self, way: str, logits: Tensor, value: list[int]) -> float:
+        """Of a value of several tokens, each read behind the ones before it."""
+        last = logits[-1:]
+        if len(value) > 1:
+            last = self._logits(way, value[:-1])[len(self.b) - 1 :]
+        chances = last.double().log_softmax(-1)
+        return sum(float(chances[place, token]) for place, token in enumerate(value))
+
+    def _logits(self, way: str, behind: list[int]) -> Tensor:
+        """Logits (tokens of B and `behind`, vocabulary) in float32."""
+        import torch
+
+        b = [*self.b, *behind]
+        if way == "B alone":
+            parts = [[*self._opening, *b]]
+        elif way == "nothing between":
+            parts = [[*self._opening, *self.a], b]
+        else:
+            parts = [[*self._opening, *self.a, self._boundary], [*self._opening, *b]]
+        layout = Layout.of([len(part) for part in parts])
+        counting = "reset" if way in ("positions reset", "mask") else "running"
+        whole = Layout.of([layout.length])
+        # Given even where it hides nothing: without a mask transformers makes one of its own out
+        # of positions that start anew.
+        mask = (layout if way == "mask" else whole).mask()
+        device = self._model.device
+        with torch.inference_mode():
+            logits = self._model(
+                torch.tensor([[token for part in parts for token in part]], device=device),
+                attention_mask=_mask(self._model, mask.to(device)),
+                position_ids=layout.position_ids(counting)[None].to(device),
+                use_cache=False,
+            ).logits[0]
+        return logits[-len(b) :].float()
+
+
+def _mask(model: Any, seen: Tensor) -> Tensor:
+    """(1, 1, query, key), in the words of the model's attention: added, or true and false."""
+    import torch
+
+    if model.config._attn_implementation != "eager":
+        return seen[None, None]
+    added = torch.zeros(seen.shape, dtype=model.dtype, device=seen.device)
+    return added.masked_fill(~seen, torch.finfo(model.dtype).min)[None, None]
+
+
+def _averaged(way: str, ones: list[_One]) -> Reading:
+    values = [one.values for one in ones if one.values is not None]
+    loss, mean = fmean(one.loss for one in ones), fmean(one.mean for one in ones)
+    most = max(one.most for one in ones)
+    if not values:
+        return Reading(way, None, None, None, loss, mean, most)
+    value_a, value_b = (fmean(value[at] for value in values) for at in range(2))
+    misled = sum(a > b for a, b in values)
+    return Reading(way, value_a, value_b, misled, loss, mean, most)
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    if not ids:
+        raise UsageError("one of the two documents is empty; give text to both")
+    return ids
+
+
+def _continued(tokenizer: Any, text: str, ids: list[int], value: str) -> list[int]:
+    """The tokens of a value behind a text."""
+    whole = _ids(tokenizer, f"{text} {value}")
+    if whole[: len(ids)] != ids or len(whole) == len(ids):
+        raise UsageError(
+            f"the value {value!r} is no tokens of its own behind the text; end the text at a word"
+        )
+    return whole[len(ids) :]
+
+
+def _opening(tokenizer: Any) -> list[int]:
+    """What the tokenizer puts before every text: a BOS, or nothing."""
+    first = tokenizer("a")["input_ids"][:1]
+    return list(first) if first == [tokenizer.bos_token_id] else []
+
+
+def _boundary(tokenizer: Any) -> int:
+    for token in (tokenizer.eos_token_id, tokenizer.bos_token_id):
+        if token is not None:
+            return int(token)
+    raise UsageError("the tokenizer has neither EOS nor BOS to put between documents")
