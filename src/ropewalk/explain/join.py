@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import UsageError
-from ropewalk.packing.layout import Layout
+from ropewalk.packing.layout import Counting, Layout
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -226,14 +226,14 @@ class _Rows:
         else:
             parts = [[*self._opening, *self.a, self._boundary], [*self._opening, *b]]
         layout = Layout.of([len(part) for part in parts])
-        counting = "reset" if way in ("positions reset", "mask") else "running"
+        counting: Counting = "reset" if way in ("positions reset", "mask") else "running"
         whole = Layout.of([layout.length])
         # Given even where it hides nothing: without a mask transformers makes one of its own out
         # of positions that start anew.
         mask = (layout if way == "mask" else whole).mask()
         device = self._model.device
         with torch.inference_mode():
-            logits = self._model(
+            logits: Tensor = self._model(
                 torch.tensor([[token for part in parts for token in part]], device=device),
                 attention_mask=_mask(self._model, mask.to(device)),
                 position_ids=layout.position_ids(counting)[None].to(device),

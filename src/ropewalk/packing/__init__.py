@@ -7,4 +7,8 @@ In the order in which data flows: `pack` fills rows by a policy, `layout` says w
 lies in a row and makes positions, masks and `cu_seqlens` from that one list, `batch` stacks rows
 for a model, `shards` cuts them for context-parallel ranks, `distances` counts how often training
 on the rows will see each distance.
+
+From files to a file: `texts` reads documents out of text, JSON lines, Parquet and folders, `tokens`
+tokenises them in batches and long ones piece by piece, `row_file` writes rows as Parquet, `files`
+does all of it in one stream, and `read` gives the rows back.
 """
