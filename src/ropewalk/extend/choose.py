@@ -32,18 +32,20 @@ def measure(
     """Score every candidate, trial by trial; who is far behind is asked no further.
 
     After a trial a candidate goes on that has at least half of the best one's hits or is among
-    the KEPT best by log-probability. The model as it is, is asked once. Candidates that no time
-    was left for have no rows.
+    the KEPT best by log-probability. The model as it is, is asked once. Where there is a deadline,
+    prompts with a gap say who is asked first; candidates that no time was left for have no rows.
     """
     entries = list(entries)
     tell("reading short text under every schedule")
     losses = {entry.name: bench.short_loss(entry) for entry in entries}
-    before = next(
-        (losses[e.name] for e in entries if e.name == SHIPPED),
-        bench.short_loss(Candidate(SHIPPED, bench.spec)),
-    )
+    before = losses.get(SHIPPED) or bench.short_loss(Candidate(SHIPPED, bench.spec))
     scores = {e.name: Score(e, (), losses[e.name], losses[e.name] / before - 1.0) for e in entries}
     going = [entry.name for entry in entries]
+    if deadline is not None:
+        # Time may end before all have been asked: the likeliest first.
+        tell("prompts with a gap, to see whom to ask first")
+        hope = {entry.name: bench.gaps(entry, max(grid.lengths)) for entry in entries}
+        going.sort(key=lambda name: -hope[name])
     for trial in range(grid.trials):
         for name in going:
             tell(f"document {trial + 1} of {grid.trials}: {name}")

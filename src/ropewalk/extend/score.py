@@ -17,6 +17,7 @@ from typing import Any
 from ropewalk.errors import UsageError
 from ropewalk.extend import neighbour
 from ropewalk.extend.methods import CLOSED_FORMS, extended, trained_length
+from ropewalk.extend.skip import SkipProbe, why_not
 from ropewalk.models.rotary_tables import install, schedule_fingerprint
 from ropewalk.prove.cells import Control, Outcome, Row, Sharing
 from ropewalk.prove.facts import plan_facts
@@ -193,6 +194,18 @@ class Bench:
             if (row.cell.length, row.cell.depth, row.cell.trial) in wanted
             and row.answer.outcome in (Outcome.HIT, Outcome.MISS, Outcome.WRONG)
         )
+
+    def gaps(self, candidate: Candidate, target: int) -> float:
+        """The mean log-probability of one needle over gaps in positions, nats.
+
+        Minus infinity for a way of reading that a gap says nothing of, and for a model of which it
+        says nothing.
+        """
+        if candidate.how is not None or why_not(self.model, self.spec) is not None:
+            return -math.inf
+        install(self.model, candidate.spec, target)
+        found = SkipProbe(self.model, self.maker, self.spec, target)((0,))
+        return math.fsum(gap.log_probability for gap in found) / len(found)
 
     def short_loss(self, candidate: Candidate) -> float:
         """The mean loss of a token of short text, nats; the schedule is that of a short text."""

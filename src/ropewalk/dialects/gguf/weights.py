@@ -64,10 +64,11 @@ class Weights:
                 "cannot dequantise; copy the weights as they are stored"
             ) from error
         dtype = np.dtype(self._dtype(full.shape))
-        if dtype == np.float16 and float(np.abs(full).max(initial=0.0)) > np.finfo(dtype).max:
+        most = float(np.finfo(dtype).max)
+        if float(np.abs(full).max(initial=0.0)) > most:
             raise GgufError(
-                f"{tensor.name} holds numbers beyond {np.finfo(dtype).max:g}, the largest that "
-                "F16 can; write F32"
+                f"{tensor.name} holds numbers beyond {most:g}, the largest that "
+                f"{self.numbers} can; write F32"
             )
         return np.ascontiguousarray(full, dtype=dtype)
 
