@@ -15,7 +15,13 @@ KERNELS := CMakeLists.txt $(wildcard src/ropewalk/kernels/cpu/*.cpp src/ropewalk
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint conformance heavy bench clean
+# The embedded model anew, from its recipe: half an hour on two cores.
+tiny: .venv/.run
+	rm -rf build/tiny
+	mkdir -p build
+	$(BIN)/python -m ropewalk.tiny.recipe build/tiny
+
+.PHONY: tiny demo test lint conformance heavy bench clean
 
 demo: .venv/.run
 	$(BIN)/ropewalk demo
