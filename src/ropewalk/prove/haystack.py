@@ -76,6 +76,9 @@ the old one had broken|the river was rising|winter was near|it had always been d
 the children wanted to help|the council had agreed|a stranger offered to pay|the bread had burned
 no one could remember why|the key turned only halfway""".replace("\n", "|").split("|")
 
+WORD_LISTS = (_ROLES, _ADJECTIVES, _THINGS, _PLURALS, _VERBS, _PLACES, _WEATHER, _FEELINGS)
+"""Words that stand in the same places of sentences, list by list."""
+
 _TEMPLATES = (
     "{name} the {role} {verb} the {adj} {thing} {time}.",
     "The {role} of {town} {verb} a {thing} and two {adj} {plural} {time}.",
