@@ -25,6 +25,7 @@ from ropewalk.models.resolve import resolve
 from ropewalk.prove.cells import Cell, Row, Sharing
 from ropewalk.prove.facts import summary_of
 from ropewalk.prove.store import Store
+from ropewalk.report.prove_text import heatmap_lines
 
 GRID = "--lengths 160,320,640 --depths 5 --trials 4 --sharing nested --threshold absolute:0.5"
 
@@ -79,11 +80,12 @@ def kept(folder: Path) -> list[Row]:
 
 
 def table(folder: Path) -> tuple[object, ...]:
-    """What the run says in the end: every field of the map, the verdicts, and the calibration."""
+    """What the run says in the end: the map as it is drawn, and every verdict in words."""
     with Store.read(folder) as store:
         facts = store.facts()
-        found: Any = summary_of(store.rows(), facts)
-    return (found.cells, found.columns, found.effective, found.controls, facts.get("calibration"))
+        found = summary_of(store.rows(), facts)
+    verdicts = (found.columns, found.effective, found.controls, facts.get("calibration"))
+    return (heatmap_lines(found), *verdicts)
 
 
 def through(model: Path, out: Path, log: Path) -> float:
