@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -54,7 +53,7 @@ def run_endpoint(
 
     def lanes() -> Iterator[list[Prompt]]:
         """The prompts to ask, a lane a trial."""
-        for cells in _trials(plan):
+        for cells in plan.by_trial():
             lane = []
             for cell in cells:
                 prompt = make_prompt(cell)
@@ -83,13 +82,6 @@ def run_endpoint(
     except KeyboardInterrupt:
         return progress.result(interrupted=True)
     return progress.result(out_of_time=late.is_set())
-
-
-def _trials(plan: Plan) -> list[list[Cell]]:
-    trials: dict[int, list[Cell]] = defaultdict(list)
-    for cell in plan.cells:
-        trials[cell.trial].append(cell)
-    return [trials[trial] for trial in sorted(trials)]
 
 
 def _row(

@@ -7,6 +7,7 @@ whole map, thinner than planned.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,13 @@ class Plan:
     def tokens(self) -> int:
         """Prompt tokens of the whole plan; needle-only prompts count as none."""
         return sum(cell.length for cell in self.cells)
+
+    def by_trial(self) -> list[list[Cell]]:
+        """The cells trial by trial, each in the plan's order."""
+        trials: dict[int, list[Cell]] = defaultdict(list)
+        for cell in self.cells:
+            trials[cell.trial].append(cell)
+        return [trials[trial] for trial in sorted(trials)]
 
 
 def make_plan(

@@ -57,11 +57,16 @@ def tokens(root: Node) -> int:
 
 def walk(root: Node) -> Iterator[Node]:
     """Every node, depth first, a node before its children, children in their order."""
-    waiting = [root]
+    return (node for node, _ in paths(root))
+
+
+def paths(root: Node) -> Iterator[tuple[Node, int]]:
+    """Every node in the order of the walk, with the tokens that stand before it."""
+    waiting = [(root, 0)]
     while waiting:
-        node = waiting.pop()
-        yield node
-        waiting.extend(reversed(node.children))
+        node, start = waiting.pop()
+        yield node, start
+        waiting.extend((child, start + len(node.ids)) for child in reversed(node.children))
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ropewalk.errors import RopewalkError
@@ -19,7 +19,7 @@ from ropewalk.prove.progress import Event, Progress, RunResult, Work
 from ropewalk.prove.runner import ErrorsInARow, broken, key_of
 from ropewalk.prove.store import Store
 from ropewalk.prove.subjects.sharing import SharingSubject
-from ropewalk.prove.tree import Leaf, Node, share, walk
+from ropewalk.prove.tree import Leaf, Node, paths, share, walk
 
 Kind = tuple[int, float, Control, str]
 """A cell without its trial."""
@@ -49,7 +49,7 @@ def run_shared(
     """
     errors = ErrorsInARow()
     try:
-        trials = list(_trials(plan))
+        trials = list(plan.by_trial())
         first = [make_prompt(cell) for cell in trials[0]]
         works = expected_work(first, subject)
         progress = Progress(
@@ -98,15 +98,6 @@ def expected_work(prompts: Sequence[Prompt], subject: SharingSubject) -> dict[Ki
                 works[kind_of(leaf.prompt.cell)] = (end - unread, unread + len(leaf.ids))
                 unread = 0
     return works
-
-
-def paths(root: Node) -> Iterator[tuple[Node, int]]:
-    """Every node in the order of the walk, with the tokens that stand before it."""
-    waiting = [(root, 0)]
-    while waiting:
-        node, start = waiting.pop()
-        yield node, start
-        waiting.extend((child, start + len(node.ids)) for child in reversed(node.children))
 
 
 class _Walker:
@@ -246,12 +237,3 @@ class _Walker:
             return True
         tokens = sum(len(leaf.ids) for leaf in batch) or len(node.ids)
         return time.monotonic() + self._progress.expected(tokens, self._path) <= self._deadline
-
-
-def _trials(plan: Plan) -> Iterator[list[Cell]]:
-    """The plan's cells, trial by trial."""
-    cells: dict[int, list[Cell]] = defaultdict(list)
-    for cell in plan.cells:
-        cells[cell.trial].append(cell)
-    for trial in sorted(cells):
-        yield cells[trial]
