@@ -46,9 +46,10 @@ bench: .venv/.bench
 	$(BIN)/python -m benchmarks.cpu
 	$(BIN)/python -m benchmarks.near
 
-# Hours on two cores: the three heat maps of the README.
-heavy: .venv/.run
+# Hours on two cores: the three heat maps of the README, and a model extended to twice its length.
+heavy: .venv/.dev
 	$(BIN)/python benchmarks/smollm2_maps.py --write
+	$(BIN)/python benchmarks/extend.py
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ropewalk needs Python 3.11 or newer; name one with PYTHON=")'

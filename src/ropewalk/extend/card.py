@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ropewalk.extend.serve import Options
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import PositionSpec
@@ -20,7 +21,11 @@ END = "<!-- ropewalk extend: end -->"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a card says. `measured` are sentences with figures, empty where nothing was measured."""
+    """What a card says.
+
+    `measured` are sentences with figures, empty where nothing was measured; `serving` are engines'
+    options for the files as they were before.
+    """
 
     name: str
     before: PositionSpec
@@ -28,6 +33,7 @@ class Card:
     method: str
     measured: Sequence[str] = ()
     warnings: Sequence[str] = ()
+    serving: Sequence[Options] = ()
 
     def markdown(self) -> str:
         """The section, from one mark to the other."""
@@ -41,6 +47,12 @@ class Card:
         lines.append("- Measured: " + ("" if self.measured else "nothing; measure it before use."))
         lines += [f"  - {line}" for line in self.measured]
         lines += [f"- {line}" for line in self.warnings]
+        for each in self.serving:
+            if each.line is not None:
+                lines.append(
+                    f"- {each.engine} turns the files as they were in the same way with "
+                    f"`{each.line}` ({each.checked})."
+                )
         return "\n".join([*lines, "", END])
 
 

@@ -139,12 +139,12 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
             files, before, None, settings.method, chosen.scores, chosen.why, work=chosen.work
         )
     after = extended(before, settings.target, chosen.method)
-    warnings = _warnings(after)
+    warnings, served = _warnings(after), options(files, before, after)
     written = None
     if settings.out is not None:
         tell.say(f"writing {settings.out}")
         card = Card(
-            files.title, before, after, chosen.method.name, chosen.measured, warnings
+            files.title, before, after, chosen.method.name, chosen.measured, warnings, served
         ).markdown()
         written = _write(settings, files, after, settings.out, card)
     return Extension(
@@ -155,7 +155,7 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
         scores=chosen.scores,
         why=chosen.why,
         found=chosen.found,
-        options=options(files, before, after),
+        options=served,
         warnings=warnings,
         written=written,
         work=chosen.work,

@@ -57,7 +57,10 @@ class SkipProbe:
     ) -> None:  # fmt: skip
         reason = why_not(model, spec)
         if reason is not None:
-            raise ModelFileError(f"positions with a gap say nothing of this model: {reason}")
+            raise ModelFileError(
+                f"positions with a gap say nothing of this model: {reason}; use --method auto, "
+                "which asks whole prompts"
+            )
         self._calls = ModelCalls(model)
         self._maker = maker
         self._target = target

@@ -14,7 +14,7 @@ from ropewalk.dialects.gguf.weights import Numbers
 from ropewalk.dialects.gguf.write import write_gguf
 from ropewalk.errors import GgufError
 
-TYPES = gguf.GGMLQuantizationType
+TYPES: Any = gguf.GGMLQuantizationType
 
 
 @pytest.fixture
