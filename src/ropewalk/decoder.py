@@ -201,13 +201,14 @@ class _Where:
         self.mask = _real(attention_mask, batch, past + length)
         if position_ids is None:
             position_ids = _counted(self.mask, past, vectors)
-        self.position_ids = position_ids
         self.k_position_ids: Tensor | None = None
         if cache is not None:
-            here = position_ids.expand(batch, -1)
-            every = torch.cat((_cached_positions(cache, past, here), here), dim=1)
+            position_ids = position_ids.expand(batch, -1)
+            held = _cached_positions(cache, past, position_ids)
+            every = torch.cat((held, position_ids), dim=1)
             setattr(cache, _POSITIONS, every)
             self.k_position_ids = every if past else None
+        self.position_ids = position_ids
 
 
 _POSITIONS = "ropewalk_position_ids"
@@ -231,8 +232,8 @@ def _counted(mask: Tensor | None, past: int, vectors: Tensor) -> Tensor:
     """Positions that count on from the cache; over real tokens where a mask says which."""
     if mask is not None:
         return position_ids_from_mask(mask)[:, past:]
-    steps = torch.arange(past, past + vectors.shape[1], device=vectors.device)
-    return steps.expand(vectors.shape[0], -1)
+    # One row for all sequences, so that a bias is made once and not for each of them.
+    return torch.arange(past, past + vectors.shape[1], device=vectors.device)[None]
 
 
 def _cached_positions(cache: Any, past: int, here: Tensor) -> Tensor:

@@ -19,8 +19,9 @@ from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary
 
 def _decoder(position: Position) -> Any:
     torch.manual_seed(0)
-    return Decoder(DecoderConfig(vocab_size=257, hidden_size=32, num_hidden_layers=2,
-                                 position=position, trained_length=64)).eval()  # fmt: skip
+    model: Any = Decoder(DecoderConfig(vocab_size=257, hidden_size=32, num_hidden_layers=2,
+                                 position=position, trained_length=64))  # fmt: skip
+    return model.eval()
 
 
 def _spec(base: float, head_dim: int = 8) -> PositionSpec:
@@ -41,8 +42,9 @@ def test_it_loads_with_its_own_weights(save: Callable[..., Path]) -> None:
 
 def test_a_schedule_that_is_put_in_is_the_one_it_turns_by() -> None:
     model, ids = _decoder("rope"), torch.arange(20)[None]
-    other = Decoder(DecoderConfig(vocab_size=257, hidden_size=32, num_hidden_layers=2,
-                                  trained_length=64, rope_theta=300.0)).eval()  # fmt: skip
+    other: Any = Decoder(DecoderConfig(vocab_size=257, hidden_size=32, num_hidden_layers=2,
+                                  trained_length=64, rope_theta=300.0))  # fmt: skip
+    other.eval()
     other.load_state_dict(model.state_dict())
     install(model, _spec(300.0), 20)
     torch.testing.assert_close(model(ids).logits, other(ids).logits)

@@ -1,0 +1,73 @@
+"""`ropewalk compare`: the encodings trained alike, and measured beyond their trained length."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PresetName = Annotated[
+    str,
+    typer.Option(
+        "--preset",
+        help="minute (one seed, under 6 minutes on 2 cores), lesson (three seeds), or paper "
+        "(larger, for a GPU).",
+    ),
+]
+Encodings = Annotated[
+    str | None,
+    typer.Option(
+        help="With commas: sinusoidal, learned, rope, alibi, t5, none, raw_index; +every behind "
+        "sinusoidal, learned or raw_index adds it before every block. All without this."
+    ),
+]
+Seeds = Annotated[
+    str | None, typer.Option(help="How many seeds, 0 and on, or which ones: 3, or 0,5,7.")
+]
+Steps = Annotated[int | None, typer.Option(min=1, help="Steps of training, as the preset without.")]
+Out = Annotated[
+    Path,
+    typer.Option(help="Folder of the trained decoders; what it holds is not trained again."),
+]
+Html = Annotated[Path | None, typer.Option(help="Write the comparison as one HTML page.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+
+def compare_command(
+    preset_name: PresetName = "lesson",
+    encodings: Encodings = None,
+    seeds: Seeds = None,
+    steps: Steps = None,
+    out: Out = Path("ropewalk-compare"),
+    html: Html = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train one small decoder under each encoding of position and measure it beyond its length."""
+    from ropewalk.cli.progress import ProofProgress
+    from ropewalk.compare.run import compare
+    from ropewalk.compare.settings import parse_seeds, parse_variants, preset
+    from ropewalk.files import write_whole
+    from ropewalk.report.compare_html import compare_html
+    from ropewalk.report.compare_text import compare_json, compare_lines
+    from ropewalk.report.text import visible
+
+    settings = preset(
+        preset_name,
+        variants=None if encodings is None else parse_variants(encodings),
+        seeds=None if seeds is None else parse_seeds(seeds),
+        steps=steps,
+    )
+    with ProofProgress() as progress:
+        found = compare(settings, out, progress)
+    if html is not None:
+        write_whole(html, compare_html(found))
+    if as_json:
+        typer.echo(json.dumps(compare_json(found), indent=2, allow_nan=False))
+        return
+    for line in compare_lines(found):
+        typer.echo(line)
+    typer.echo(f"\nThe decoders are in {visible(str(out))}; what is there is not trained again.")
+    if html is not None:
+        typer.echo(f"The page is {visible(str(html))}")

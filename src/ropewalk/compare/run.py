@@ -1,0 +1,166 @@
+"""A whole comparison: train what is not there yet, measure it, keep it, and put it together."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from ropewalk.compare import measure, train
+from ropewalk.compare.figures import Figures
+from ropewalk.compare.ordering import Finding, findings
+from ropewalk.compare.settings import Settings, Variant
+from ropewalk.compare.store import Store, opened
+from ropewalk.decoder import Decoder, encoding_of
+from ropewalk.errors import RopewalkError, UsageError
+from ropewalk.positions.base import Description
+
+PARTS = 10
+"""Of the training curve."""
+
+
+class Listener(Protocol):
+    """Told what is going on."""
+
+    def say(self, phase: str) -> None:
+        """A phase begins."""
+
+    def share(self, done: int, total: int) -> None:
+        """How far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All figures: by variant and seed, and tokens a second by variant's name.
+
+    `machine` in words; `trained` counts the decoders that this call trained rather than found.
+    """
+
+    settings: Settings
+    figures: tuple[Figures, ...]
+    speeds: dict[str, float]
+    machine: str
+    trained: int
+
+    def of(self, variant: Variant) -> tuple[Figures, ...]:
+        """The figures of one variant, a seed each."""
+        return tuple(each for each in self.figures if each.variant == variant.name)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """The published ordering, tested."""
+        return findings(self.figures, self.settings.trained_length)
+
+
+def compare(settings: Settings, folder: Path, listener: Listener) -> Comparison:
+    """Train and measure everything in `settings` that `folder` does not hold yet.
+
+    Raises UsageError where the device is not there, StoreError for a folder that cannot be used,
+    RopewalkError where decoders did not start from the same weights and data.
+    """
+    _check_device(settings)
+    trained = 0
+    with opened(folder, settings) as store:
+        kept = []
+        # Seeds outside: an interrupted comparison has whole seeds first.
+        for seed in settings.seeds:
+            for variant in settings.variants:
+                found = store.figures(variant, seed)
+                if found is None:
+                    found = _one(settings, variant, seed, store, listener)
+                    trained += 1
+                kept.append(found)
+        speeds = store.speeds()
+        if not {each.name for each in settings.variants} <= speeds.keys():
+            listener.say("measuring the speed of training, in turns")
+            speeds = train.speeds(settings, settings.variants)
+            store.keep_speeds(speeds)
+    _check_alike(kept)
+    return Comparison(settings, tuple(kept), speeds, machine(settings), trained)
+
+
+def _one(
+    settings: Settings, variant: Variant, seed: int, store: Store, listener: Listener
+) -> Figures:
+    """Train one decoder, measure it, keep it."""
+    listener.say(f"training {variant.name}, seed {seed}")
+    begun = time.perf_counter()
+    untouched = train.fresh(settings, variant, seed)
+    model, losses = train.train(settings, variant, seed, listener.share)
+    seconds = time.perf_counter() - begun
+    listener.say(f"measuring {variant.name}, seed {seed}")
+    reading = measure.read_beyond(model, settings, settings.windows)
+    schedules = {}
+    if variant.position == "rope":
+        for name, scaling in measure.schedules(settings).items():
+            schedules[name] = measure.rescaled(model, settings, scaling)
+    found = Figures(
+        variant=variant.name,
+        seed=seed,
+        parameters=sum(each.numel() for each in model.parameters()),
+        added=added(model),
+        shared_weights=train.shared_hash(untouched),
+        data=train.data_hash(settings, seed),
+        curve=_parts(losses),
+        seconds=seconds,
+        reading=reading,
+        positions=measure.by_position(model, settings),
+        probes=measure.probes(model, settings),
+        schedules=schedules,
+    )
+    store.keep(variant, found, model)
+    return found
+
+
+def added(model: Decoder) -> int:
+    """Parameters of the encoding's own."""
+    return sum(each.numel() for each in model.position.parameters())
+
+
+def described(settings: Settings, variant: Variant) -> Description:
+    """The encoding's row of the lesson's table, of the size that is trained here."""
+    with torch.random.fork_rng(devices=[]):
+        return encoding_of(settings.config(variant)).describe()
+
+
+def _parts(losses: Sequence[float]) -> tuple[float, ...]:
+    """Means over PARTS equal parts, or each loss where there are fewer."""
+    count = min(PARTS, len(losses))
+    edges = [len(losses) * part // count for part in range(count + 1)]
+    return tuple(statistics.fmean(losses[a:b]) for a, b in pairwise(edges))
+
+
+def _check_device(settings: Settings) -> None:
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise UsageError(
+            f"--preset {settings.preset} trains on a GPU, and torch sees none here; on a CPU take "
+            "--preset minute or lesson"
+        )
+
+
+def _check_alike(figures: Sequence[Figures]) -> None:
+    """Every encoding had the same weights at the start and the same data, seed by seed."""
+    for seed in {each.seed for each in figures}:
+        starts = {(x.shared_weights, x.data) for x in figures if x.seed == seed}
+        if len(starts) != 1:
+            raise RopewalkError(
+                f"the decoders of seed {seed} did not start from the same weights and data, so "
+                "they cannot be compared; was the folder begun with another version?"
+            )
+
+
+def machine(settings: Settings) -> str:
+    """Where it ran, in words."""
+    if settings.device == "cuda":
+        return torch.cuda.get_device_name()
+    return (
+        f"{os.cpu_count()} CPU cores ({platform.machine()}), {torch.get_num_threads()} threads, "
+        f"torch {torch.__version__}"
+    )

@@ -1,0 +1,151 @@
+"""What the terminal and the page say alike of a comparison: numbers over seeds, and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ropewalk.compare.figures import Figures, Reading
+from ropewalk.compare.ordering import Interval, interval, words
+from ropewalk.compare.run import Comparison
+from ropewalk.compare.settings import FAR, Settings, Variant
+from ropewalk.prove.statistics import wilson
+
+Number = Callable[[Figures], float | None]
+"""A number of one decoder, None where it has none."""
+
+NAMES = {
+    "sinusoidal": "sinusoidal",
+    "learned": "learned",
+    "rope": "RoPE",
+    "alibi": "ALiBi",
+    "t5": "T5 bias",
+    "none": "none",
+    "raw_index": "raw index",
+}
+
+
+def name(variant: Variant) -> str:
+    """What a variant is called: `sinusoidal, every layer` where it is added before every block."""
+    return NAMES[variant.position] + (", every layer" if variant.again else "")
+
+
+def over_seeds(found: Sequence[Figures], number: Number) -> Interval | None:
+    """A number's mean and interval over the seeds, None unless every seed has it."""
+    values = [number(each) for each in found]
+    known = [value for value in values if value is not None]
+    return interval(known) if known and len(known) == len(values) else None
+
+
+def loss_in(kind: str, window: int) -> Number:
+    """The mean loss of one evaluation."""
+
+    def number(found: Figures) -> float | None:
+        loss = found.reading.loss(kind, window)
+        return None if loss is None else loss.mean
+
+    return number
+
+
+def recall_at(length: int, *, near: bool) -> Number:
+    """The share of exact hits at a length."""
+
+    def number(found: Figures) -> float | None:
+        recall = found.reading.recall(length, near=near)
+        return None if recall is None else recall.share
+
+    return number
+
+
+def probe_at(layer: int) -> Number:
+    """R^2 of position at a layer, and None beyond the last."""
+
+    def number(found: Figures) -> float | None:
+        return found.probes[layer].r2 if layer < len(found.probes) else None
+
+    return number
+
+
+def head(found: Comparison) -> str:
+    """What was trained on what, in a few sentences."""
+    s = found.settings
+    seeds = f"{len(s.seeds)} seed{'s' * (len(s.seeds) != 1)} ({', '.join(map(str, s.seeds))})"
+    return (
+        f"Decoders of {s.layers} layers x {s.hidden} channels, {s.heads} heads, each trained for "
+        f"{s.steps:,} steps of {s.rows * s.trained_length:,} tokens in rows of up to "
+        f"{s.trained_length} (the trained length), {seeds}; under every encoding the same data and "
+        f"the same weights at the start. {found.machine}."
+    )
+
+
+def how(settings: Settings) -> str:
+    """How losses and recall were measured."""
+    s = settings
+    tokens = s.streams * s.windows[-1]
+    return (
+        f"Losses in nats a token, of the same {tokens:,} tokens of unseen streams under every "
+        f"window; non-overlapping windows begin anew where the one before ends (stride = window "
+        f"- 1), sliding ones move by a stride of {s.stride}. Recall: {s.prompts} prompts each end "
+        "in a name that was told its value once; a hit is the value as the most likely of all "
+        f"{s.language.size + 1} tokens; a guess among the values hits {s.language.chance:.1%}."
+    )
+
+
+def lesson(found: Comparison) -> str:
+    """Flat loss against use of distant text, in the figures of ALiBi; "" where it is not there."""
+    alibi = next((each for each in found.settings.variants if each.position == "alibi"), None)
+    if alibi is None:
+        return ""
+    trained, kept = found.settings.trained_length, found.of(alibi)
+    readings = [each.reading for each in kept]
+    apart = _from_to(kept, "non-overlapping", trained)
+    sliding = _from_to(kept, "sliding", trained)
+    if apart is None or sliding is None:
+        return ""
+    said = (
+        f"ALiBi with windows of {trained} and of {FAR * trained} tokens: the non-overlapping loss "
+        f"goes from {apart[0]:.3f} to {apart[1]:.3f}, the sliding one from {sliding[0]:.3f} to "
+        f"{sliding[1]:.3f} on the same tokens (stride {found.settings.stride}). What only the "
+        "first of them gains is that fewer tokens stand at the beginning of a window. "
+    )
+    return said + _far_values(readings, trained) + _far_recall(readings, found.settings)
+
+
+def _from_to(kept: Sequence[Figures], kind: str, trained: int) -> tuple[float, float] | None:
+    near = over_seeds(kept, loss_in(kind, trained))
+    far = over_seeds(kept, loss_in(kind, FAR * trained))
+    return None if near is None or far is None else (near.mean, far.mean)
+
+
+def _far_values(readings: Sequence[Reading], trained: int) -> str:
+    """What the longer window saves on the values that only distant text tells."""
+    gains = []
+    for reading in readings:
+        near, far = reading.loss("sliding", trained), reading.loss("sliding", FAR * trained)
+        if near and far and near.far is not None and far.far is not None:
+            gains.append(near.far - far.far)
+    if not gains:
+        return ""
+    return (
+        f"On values last told {trained} to {FAR * trained} tokens ago the longer window saves "
+        f"{words(interval(gains))} nats. "
+    )
+
+
+def _far_recall(readings: Sequence[Reading], settings: Settings) -> str:
+    """Whether a fact beyond the trained length is recalled at all, against chance."""
+    recalls = [reading.recall(FAR * settings.trained_length, near=False) for reading in readings]
+    known = [each for each in recalls if each is not None]
+    if not known:
+        return ""
+    share = wilson(sum(each.hits for each in known), sum(each.asked for each in known))
+    chance = settings.language.chance
+    asked = (
+        f"Of facts told {known[0].distance} tokens ago it recalls {share.hits} of {share.judged} "
+        f"(95 % {share.low:.0%} to {share.high:.0%}; chance {chance:.1%}): "
+    )
+    if share.low <= chance:
+        return asked + ("no more than chance. Flat loss does not prove use of distant text.")
+    return asked + (
+        "more than chance, which its loss does not show. Flat loss does not prove use of distant "
+        "text; recall does, to this extent."
+    )
