@@ -136,6 +136,15 @@ OPTIONS = {
         "--force",
         "--json",
     },
+    "compare": {
+        "--preset",
+        "--encodings",
+        "--seeds",
+        "--steps",
+        "--out",
+        "--html",
+        "--json",
+    },
     "demo": set(),
     "show": {"folder", "--cell", "--threshold"},
     "table near": {

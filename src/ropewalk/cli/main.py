@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from ropewalk.cli.audit import audit_command
+from ropewalk.cli.compare import compare_command
 from ropewalk.cli.convert import convert_command
 from ropewalk.cli.demo import demo_command
 from ropewalk.cli.doctor import doctor_command
@@ -66,6 +67,9 @@ app.command("loss", short_help="What each token of a long text costs, by its pos
 )
 app.command("pack", short_help="Texts into rows for training, and the distances they train.")(
     pack_command
+)
+app.command("compare", short_help="Encodings trained alike, and measured beyond their length.")(
+    compare_command
 )
 app.command("demo", short_help="Both on a small real model, in three minutes.")(demo_command)
 app.command("show", short_help="A proof again, or one prompt of it.")(show_command)
