@@ -23,7 +23,7 @@ def test_losses_in_windows_are_those_of_reading_each_window_alone(
     window: int, stride: int, first: int
 ) -> None:
     settings = small("rope")
-    model: Any = fresh(settings, settings.variants[0], 0).eval()
+    model: Any = fresh(settings, settings.variants[0], 0)
     tokens = torch.from_numpy(settings.language.streams((1,), 3, 40).tokens)
     found = losses_in_windows(model, tokens, window, stride, first)
     assert found.shape == (3, 40 - first)
@@ -97,7 +97,7 @@ def test_a_probe_of_nothing_is_refused() -> None:
 def test_a_learned_table_ends_the_reading_with_what_it_says_and_others_go_on() -> None:
     settings = small("learned", "alibi")
     for variant, windows in zip(settings.variants, ({16}, {16, 32, 64, 128}), strict=True):
-        model: Any = fresh(settings, variant, 0).eval()
+        model: Any = fresh(settings, variant, 0)
         reading = measure.read_beyond(model, settings, settings.windows)
         assert {each.window for each in reading.losses} == windows
         assert {each.length for each in reading.recalls} == windows
@@ -108,7 +108,7 @@ def test_a_learned_table_ends_the_reading_with_what_it_says_and_others_go_on() -
 
 def test_another_schedule_changes_what_is_beyond_and_is_gone_afterwards() -> None:
     settings = small("rope")
-    model: Any = fresh(settings, settings.variants[0], 0).eval()
+    model: Any = fresh(settings, settings.variants[0], 0)
     ids = torch.arange(12)[None]
     before = model(ids).logits
     own = measure.read_beyond(model, settings, (16, 64))

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import cast, get_args
+from typing import get_args
 
 from ropewalk.compare.language import Language
 from ropewalk.decoder import DecoderConfig, Position
@@ -117,7 +117,7 @@ def parse_variants(text: str) -> tuple[Variant, ...]:
                 f"--encodings {word!r} is not known; choose from {', '.join(EVERY)}, and for those "
                 f"added before every block {', '.join(each + AGAIN for each in ADDS)}"
             )
-        found.append(Variant(cast(Position, name), again))
+        found.append(Variant(name, again))
     return tuple(found)
 
 

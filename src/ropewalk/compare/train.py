@@ -32,7 +32,9 @@ def fresh(settings: Settings, variant: Variant, seed: int) -> Decoder:
     """An untrained decoder; what is not the encoding's own is equal under every encoding."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Decoder(settings.config(variant)).to(settings.device)
+        model: Any = Decoder(settings.config(variant))
+        moved: Decoder = model.to(settings.device)
+        return moved
 
 
 def shared_hash(model: Decoder) -> str:
@@ -111,7 +113,7 @@ class Trainer:
         share = weights[:, 1:].flatten()
         loss = (each * share).sum() / share.sum()
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimiser.step()
         found = float(loss.detach())

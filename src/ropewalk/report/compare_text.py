@@ -191,9 +191,9 @@ def _plot(found: Comparison) -> Iterator[str]:
             # Each encoding has a column of its own within a part: none hides another.
             rows[row][starts.index(x) * step + number] = mark
     yield "loss by position, one reading from the first token on (first seed):"
-    for number, row in enumerate(rows):
-        value = high - (high - low) * number / (PLOT_HEIGHT - 1)
-        yield f"{value:>8.3f} |{''.join(row).rstrip()}"
+    for down, line in enumerate(rows):
+        value = high - (high - low) * down / (PLOT_HEIGHT - 1)
+        yield f"{value:>8.3f} |{''.join(line).rstrip()}"
     yield f"{'':>8} +" + "".join(f"{start:<{step}}" for start in starts)
     legend = [
         f"{mark} {name(each)}" for mark, each in zip(curves, found.settings.variants, strict=True)
