@@ -1,0 +1,144 @@
+"""What a model of transformers is handed for packed rows, so that documents stay apart or do not.
+
+transformers (from 4.56 on) finds packed documents by itself where positions begin again, if it is
+given positions, no mask and no cache; every kind of attention then keeps them apart, sliding
+windows included. That is how the usual case goes. Where it would find too little (positions that
+run on) or too much (positions that begin again, without a mask), the mask is handed over whole,
+one for each kind of layer, since a mask that is handed over replaces the window of a sliding
+layer too.
+
+Which of them a model takes, and whether it keeps documents apart, is tried on it: `check_apart`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.packing.batch import PackedBatch, stack
+from ropewalk.packing.layout import Counting, Layout
+from ropewalk.packing.pack import PackedRow
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_PROBE = 8
+"""Tokens of each of the two documents that are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handing:
+    """How rows are handed over: documents kept apart or not, and how their tokens count."""
+
+    mask: bool = True
+    positions: Counting = "reset"
+
+    @property
+    def by_positions(self) -> bool:
+        """Whether positions alone say all that the model is to know."""
+        return self.mask == (self.positions == "reset") and self.positions != "document"
+
+    def of(self, batch: PackedBatch, config: Any) -> dict[str, Any]:
+        """Keyword arguments of a causal model for `batch`, on its device.
+
+        `input_ids` and `position_ids` (batch, length); `attention_mask` only where positions do
+        not say it: bool (batch, 1, length, length), True where a query sees a key, by itself or
+        in a dictionary by the kind of layer.
+
+        Raises UsageError for kinds of layers that no mask is known for.
+        """
+        positions = batch.position_ids
+        if self.by_positions and not self.mask:
+            # The padding behind the last document must not look like a document either.
+            positions = _counting_through(positions)
+        given: dict[str, Any] = {"input_ids": batch.input_ids, "position_ids": positions}
+        if not self.by_positions:
+            given["attention_mask"] = _masks(batch.documents, config, apart=self.mask)
+        return given
+
+
+def _counting_through(positions: Tensor) -> Tensor:
+    import torch
+
+    rows, length = positions.shape
+    return torch.arange(length, device=positions.device).expand(rows, length)
+
+
+def _masks(documents: Tensor, config: Any, *, apart: bool) -> Tensor | dict[str, Tensor]:
+    """For every kind of layer that `config` names, which key each query sees."""
+    import torch
+
+    length = documents.shape[1]
+    order = torch.arange(length, device=documents.device)
+    seen = (order[:, None] >= order[None, :])[None]
+    if apart:
+        seen = seen & (documents[:, :, None] == documents[:, None, :])
+    seen = seen.expand(documents.shape[0], length, length)[:, None]
+    window = getattr(config, "sliding_window", None)
+    if not getattr(config, "use_sliding_window", True):
+        window = None
+    usual = "sliding_attention" if window else "full_attention"
+    kinds = sorted(set(getattr(config, "layer_types", None) or [usual]))
+    masks = {}
+    for kind in kinds:
+        if kind == "full_attention":
+            masks[kind] = seen
+        elif kind == "sliding_attention" and window:
+            masks[kind] = seen & (order[:, None] - order[None, :] < window)
+        else:
+            raise UsageError(
+                f"the model has layers of {kind}, for which only --mask with --positions reset is "
+                "known"
+            )
+    return masks[kinds[0]] if len(kinds) == 1 else masks
+
+
+def check_apart(model: Any, handing: Handing, vocabulary: int) -> None:
+    """Try on the model itself that a document's tokens reach the next one, or do not.
+
+    Two documents share a row; the first is changed. Raises ModelFileError where the second's
+    logits do what they should not, or the model takes no such arguments.
+    """
+    import torch
+
+    layout = Layout.of([_PROBE, _PROBE])
+    one = torch.arange(2 * _PROBE) * (vocabulary // (2 * _PROBE + 1) or 1) % vocabulary
+    other = one.clone()
+    other[:_PROBE] = (one[:_PROBE] + vocabulary // 2) % vocabulary
+    rows = [PackedRow(ids.numpy().astype("int32"), layout) for ids in (one, other)]
+    batch = to_device(stack(rows, handing.positions), model.device)
+    try:
+        with torch.inference_mode():
+            logits = model(**handing.of(batch, model.config.get_text_config()), use_cache=False)
+    except (TypeError, ValueError, RuntimeError, AttributeError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ModelFileError(
+            f"{type(model).__name__} cannot be handed packed rows: {said}; try another --attention"
+        ) from error
+    first, second = logits.logits[:, _PROBE:].float()
+    # Expert layers may round a little differently; a leak is far beyond this.
+    leaks = float((first - second).abs().max()) > 0.02 * float(first.std())
+    if leaks and handing.mask:
+        raise ModelFileError(
+            f"{type(model).__name__} lets the tokens of a document reach the next one in its row "
+            "(tried on two documents), so they cannot be kept apart; give --no-mask to train so "
+            "on purpose, or data whose documents fill whole rows"
+        )
+    if not leaks and not handing.mask:
+        raise ModelFileError(
+            f"{type(model).__name__} keeps the documents of a row apart (tried on two documents) "
+            "whatever it is told, so --no-mask cannot be done; leave it out"
+        )
+
+
+def to_device(batch: PackedBatch, device: Any) -> PackedBatch:
+    """The batch with its tensors on a device."""
+    return PackedBatch(
+        input_ids=batch.input_ids.to(device),
+        position_ids=batch.position_ids.to(device),
+        labels=batch.labels.to(device),
+        documents=batch.documents.to(device),
+        varlen=batch.varlen,
+        layouts=batch.layouts,
+    )

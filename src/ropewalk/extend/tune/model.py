@@ -1,0 +1,147 @@
+"""The model that is trained: brought up in float32, with adapters or without."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ropewalk.errors import MissingPartError, ModelFileError, UsageError
+from ropewalk.extend.tune.settings import TuneSettings
+from ropewalk.models.load import load
+from ropewalk.models.resolve import ModelFiles, read_spec
+from ropewalk.models.rotary_tables import schedule_fingerprint
+from ropewalk.rope.spec import PositionSpec
+
+if TYPE_CHECKING:
+    import torch
+
+ALPHA = 2
+"""LoRA's alpha is so many times its rank: what adapters add is scaled by it."""
+
+
+@dataclass(frozen=True)
+class Trainee:
+    """`causal` is a causal model of transformers, `adapted` peft's model around it or None.
+
+    `folder` is where its files lie, `identity` names its weights, `spec` its positions.
+    """
+
+    causal: Any
+    adapted: Any | None
+    tokenizer: Any
+    folder: Path
+    identity: str
+    spec: PositionSpec
+
+    @property
+    def vocabulary(self) -> int:
+        """Rows of the embedding table."""
+        return int(self.causal.get_input_embeddings().weight.shape[0])
+
+    def counts(self) -> tuple[int, int]:
+        """Parameters that are trained, and all of them."""
+        sizes = [(each.numel(), each.requires_grad) for each in self.causal.parameters()]
+        return sum(size for size, trained in sizes if trained), sum(size for size, _ in sizes)
+
+
+def bring_up(
+    files: ModelFiles,
+    settings: TuneSettings,
+    device: torch.device,
+    say: Callable[[str], None] = lambda _: None,
+) -> Trainee:
+    """Load the model in float32 on the CPU, and make ready what is to be trained.
+
+    Raises as `models.load.load`; UsageError for a tokenizer that does not fit the model, and for
+    a GGUF whose schedule no configuration holds.
+    """
+    import torch
+
+    loaded = load(files, device=torch.device("cpu"), dtype=torch.float32, say=say)
+    causal = loaded.model
+    folder = Path(causal.config._name_or_path)
+    spec = read_spec(files)
+    _check_schedule(files, folder, spec)
+    check_tokenizer(causal, loaded.tokenizer, files.name)
+    _set_attention(causal, settings.attention)
+    adapted = None
+    if settings.lora is None:
+        for each in causal.parameters():
+            each.requires_grad_(each.is_floating_point())
+    else:
+        adapted = adapters(causal, settings.lora)
+    if settings.activation_checkpoints:
+        _checkpoint_activations(causal)
+    causal.train()
+    causal.to(device)
+    return Trainee(causal, adapted, loaded.tokenizer, folder, loaded.identity, spec)
+
+
+def check_tokenizer(causal: Any, tokenizer: Any, name: str) -> None:
+    """Raise UsageError where the tokenizer has ids for which the model has no row."""
+    rows = int(causal.get_input_embeddings().weight.shape[0])
+    largest = max(tokenizer.get_vocab().values(), default=-1)
+    if largest >= rows:
+        raise UsageError(
+            f"the tokenizer of {name} has ids up to {largest}, and the model's embedding table "
+            f"has {rows} rows (ids 0 to {rows - 1}): they do not belong together; put the model's "
+            "own tokenizer beside it, or add rows to the table first"
+        )
+
+
+def adapters(causal: Any, rank: int) -> Any:
+    """Adapters of rank `rank` at every linear layer but the head; all else is held fast.
+
+    LoRA of E. Hu et al., 2106.09685. Raises MissingPartError without peft.
+    """
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as error:
+        raise MissingPartError(
+            '--lora needs peft, which is not installed: pip install "ropewalk[tune]"'
+        ) from error
+    asked = LoraConfig(
+        r=rank, lora_alpha=ALPHA * rank, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
+    with warnings.catch_warnings():
+        # peft asks transformers by names of yesterday.
+        warnings.simplefilter("ignore", FutureWarning)
+        return get_peft_model(causal, asked)
+
+
+def _checkpoint_activations(causal: Any) -> None:
+    """Keep the inputs of blocks only, and compute them again on the way back."""
+    if not causal.supports_gradient_checkpointing:
+        raise UsageError(
+            f"{type(causal).__name__} cannot compute its blocks twice to save memory; give "
+            "--keep-activations"
+        )
+    # Older versions of transformers have the second name alone.
+    enable = getattr(causal, "activation_checkpointing_enable", None)
+    (enable or causal.gradient_checkpointing_enable)({"use_reentrant": False})
+
+
+def _set_attention(causal: Any, attention: str) -> None:
+    try:
+        causal.set_attn_implementation(attention)
+    except (ImportError, ValueError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise UsageError(
+            f"--attention {attention} cannot be used for {type(causal).__name__} here: {said}"
+        ) from error
+
+
+def _check_schedule(files: ModelFiles, folder: Path, spec: PositionSpec) -> None:
+    """Refuse a GGUF of which the folder that transformers reads says something else."""
+    if files.kind != "gguf":
+        return
+    read = read_spec(ModelFiles(str(folder), files.title, "folder", folder))
+    if schedule_fingerprint(read) != schedule_fingerprint(spec):
+        raise ModelFileError(
+            f"{files.path} holds a schedule that its configuration cannot say, so a tuned model "
+            "written from it would turn otherwise; write it as a folder first: "
+            "ropewalk convert, or ropewalk extend"
+        )
