@@ -27,6 +27,7 @@ from ropewalk.cli.prove_diff import prove_diff_command
 from ropewalk.cli.show import show_command
 from ropewalk.cli.table.app import table_app
 from ropewalk.cli.trace import trace_command
+from ropewalk.cli.tune import tune_command
 from ropewalk.errors import RopewalkError
 
 
@@ -64,6 +65,9 @@ app.command("extend", short_help="A longer context, chosen by measurement and wr
 )
 app.command("loss", short_help="What each token of a long text costs, by its position.")(
     loss_command
+)
+app.command("tune", short_help="Brief training on long documents, and what it gained.")(
+    tune_command
 )
 app.command("pack", short_help="Texts into rows for training, and the distances they train.")(
     pack_command
