@@ -1,0 +1,60 @@
+"""The story of the embedded model as lines: what each schedule finds, and what training changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ropewalk.extend.story import Chapter, Story
+from ropewalk.prove.summary import Share
+
+
+def chapter_line(chapter: Chapter) -> str:
+    """Hits of each length in one line."""
+    return "   ".join(
+        f"{column.length:,}: {_counted(column.pooled)}" for column in chapter.proof.summary.columns
+    )
+
+
+def story_lines(story: Story) -> Iterator[str]:
+    """The table of all proofs, the figures of training, and what they come to."""
+    lengths = story.scale.lengths
+    rows = [story.shipped, *story.untrained, story.tuned]
+    width = max(len(chapter.title) for chapter in rows)
+    yield f"{'pass keys found at':<{width}}" + "".join(f"{length:>10,}" for length in lengths)
+    for chapter in rows:
+        asked = {column.length: column.pooled for column in chapter.proof.summary.columns}
+        counts = (_counted(asked[n]) if n in asked else "" for n in lengths)
+        yield f"{chapter.title:<{width}}" + "".join(f"{count:>10}" for count in counts)
+    yield ""
+    yield from sentences(story)
+
+
+def sentences(story: Story) -> Iterator[str]:
+    """What was measured, in words."""
+    drifted, steps = story.drifted, story.steps
+    target, trained = story.scale.target, story.trained
+    yield (
+        f"Trained on {trained:,} tokens, it finds {_counted(story.shipped.share(trained))} there "
+        f"and {_counted(story.shipped.share(target))} at {target:,}."
+    )
+    best = max(story.untrained, key=lambda chapter: chapter.share(target).hits)
+    yield (
+        f"Best without training at {target:,}: {best.title.partition(',')[0]}, "
+        f"{_counted(best.share(target))}."
+    )
+    yield (
+        f"After {len(steps)} steps on packed documents (loss {steps[0].loss:.2f} to "
+        f"{steps[-1].loss:.2f}): {_counted(story.tuned.share(target))} at {target:,}, worst depth "
+        f"{_counted(story.tuned.worst(target))}."
+    )
+    yield f"Tuning against the stretched model as it was: {story.gate.sentence}."
+    yield (
+        f"In the table, rows of words that share contexts drifted together: mean cosine "
+        f"{drifted.before_within:+.2f} before training and {drifted.after_within:+.2f} after, "
+        f"of other words {drifted.before_across:+.2f} and {drifted.after_across:+.2f} "
+        f"({drifted.words} words, from the recipe's log)."
+    )
+
+
+def _counted(share: Share) -> str:
+    return f"{share.hits}/{share.judged}"
