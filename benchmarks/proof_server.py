@@ -69,10 +69,10 @@ def measured(order: str, grid: ProofSettings, folder: Path) -> dict[str, float]:
             controls=0,
             out=folder / order,
             endpoint=endpoint,
+            sharing=Sharing.NESTED if order == "nested" else Sharing.PREFIX,
         )
         begun = time.perf_counter()
-        sharing = Sharing.NESTED if order == "nested" else Sharing.PREFIX
-        proof = prove_endpoint(settings, sharing=sharing)
+        proof = prove_endpoint(settings)
         seconds = time.perf_counter() - begun
     cached, tokens = cached_share(proof.rows)
     assert all(row.answer.outcome is not Outcome.TRUNCATED for row in proof.rows)

@@ -8,11 +8,17 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
+
+from ropewalk.cli.main import app
+from ropewalk.prove.cells import Row
+from ropewalk.prove.store import Store
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -107,3 +113,39 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     LlamaForCausalLM(LlamaConfig(**shape)).save_pretrained(folder)
     (folder / "config.json").write_text(json.dumps(CONFIG))
     return folder
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed, and the run folder."""
+
+    out: str
+    err: str
+    folder: Path
+
+    def rows(self) -> list[Row]:
+        with Store.read(self.folder) as store:
+            return store.rows()
+
+    def facts(self) -> dict[str, str]:
+        with Store.read(self.folder) as store:
+            return store.facts()
+
+
+Prove = Callable[..., Done]
+
+
+@pytest.fixture
+def prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prove:
+    """Run `ropewalk prove MODEL ...` in this process; `name` is the run folder's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROPEWALK_CACHE", str(tmp_path / "cache"))
+
+    def start(model: Path, *arguments: str, name: str = "run") -> Done:
+        folder = tmp_path / name
+        command = ["prove", str(model), *arguments, "--out", str(folder)]
+        result = CliRunner().invoke(app, command, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return Done(result.stdout, result.stderr, folder)
+
+    return start

@@ -41,6 +41,8 @@ def test_the_demo_ends_with_its_map_its_report_and_what_to_try_next(
     tmp_path: Path,
     tiny_model: Path,
 ) -> None:
+    monkeypatch.setattr(demo, "LENGTHS", (300, 700))
+    monkeypatch.setattr(demo, "DEPTHS", 3)
     files = ModelFiles("smollm2", "Tiny", "folder", tiny_model)
     for module in (resolve, session):
         monkeypatch.setattr(module, "resolve", lambda _: files)

@@ -96,10 +96,17 @@ def test_progress_into_a_pipe_is_plain_lines(run: Run, tiny_model: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "\r" not in done.stderr
     lines = done.stderr.splitlines()
-    *phases, plan = lines[: lines.index("loading the weights ...") + 2]
-    assert phases[0] == "loading torch and transformers ..."
-    assert all(phase.endswith(" ...") for phase in phases)
-    assert plan.startswith("5 prompts, 1,200 tokens, kept in ropewalk-runs/tiny-llama-")
+    begin = lines.index("loading the weights ...") + 1
+    assert lines[0] == "loading torch and transformers ..."
+    assert all(phase.endswith(" ...") for phase in lines[:begin])
+    sharing, budget, spent, place = lines[begin : begin + 4]
+    assert sharing.startswith("nested sharing: one document a trial")
+    assert budget.startswith("5 prompts, ")
+    assert " tokens to read (nested sharing: " in budget
+    assert re.match(
+        r"about \d+ seconds at the pace of a short text, key-value cache: \d+ MiB", spent
+    )
+    assert place.startswith("kept in ropewalk-runs/tiny-llama-")
     assert re.fullmatch(r"asked 5/5  ETA 0:00, \d+:\d\d passed", lines[-1])
 
 
@@ -164,7 +171,8 @@ def test_progress_on_a_terminal_is_a_bar_with_an_eta_through_all_phases(
     assert "loading torch and transformers" in shown
     assert "loading the weights" in shown
     assert "control: needle only" in shown
-    assert re.search(r"16 prompts, [\d,]+ tokens, kept in run", shown)
+    assert re.search(r"16 prompts, [\d,]+ tokens to read", shown)
+    assert "kept in run" in shown
     assert re.search(r"\d+/16  ETA \d+:\d\d", shown)
     # The bar takes itself away at the end.
     assert seen.rstrip().endswith("\x1b[2K")

@@ -20,7 +20,8 @@ from ropewalk.prove.store import Store
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-GRID = ("--lengths", "300,700", "--depths", "0%,50%", "--trials", "1", "--out", "run")
+ALONE = ("--sharing", "none")
+GRID = ("--lengths", "300,700", "--depths", "0%,50%", "--trials", "1", "--out", "run", *ALONE)
 
 
 def without_report(text: str) -> list[str]:
@@ -78,7 +79,7 @@ def limited(size: int) -> Callable[[], None]:
 def test_a_disk_that_fills_up_loses_nothing_and_the_same_command_goes_on(
     run: Run, tmp_path: Path, tiny_model: Path
 ) -> None:
-    command = ("prove", tiny_model, "--lengths", "300,700", "--trials", "4", "--out", "run")
+    command = ("prove", tiny_model, "--lengths", "300,700", "--trials", "4", "--out", "run", *ALONE)
     full = run(*command, before=limited(48_000))
     assert (full.returncode, full.stdout) == (1, "")
     assert "Traceback" not in full.stderr
@@ -125,7 +126,7 @@ def started(folder: Path, model: Path, *arguments: str) -> subprocess.Popen[str]
 def test_a_second_run_is_turned_away_and_ctrl_c_ends_the_first_with_a_map(
     run: Run, tmp_path: Path, tiny_model: Path
 ) -> None:
-    grid = ("--lengths", "300,700", "--trials", "2000", "--out", "run")
+    grid = ("--lengths", "300,700", "--trials", "2000", "--out", "run", *ALONE)
     first = started(tmp_path, tiny_model, *grid)
     deadline = time.monotonic() + 120
     while not (tmp_path / "run" / "results.sqlite").exists():

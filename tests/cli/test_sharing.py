@@ -7,64 +7,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from ropewalk.cli.main import app
 from ropewalk.errors import StoreError
+from ropewalk.prove.calibration import judge
 from ropewalk.prove.cells import Row, Sharing
 from ropewalk.prove.store import Store
-from tests.cli.conftest import environment
+from tests.cli.conftest import Prove, environment
 
 GRID = ("--lengths", "300,700", "--depths", "3", "--trials", "2")
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a command printed, and the run folder."""
-
-    out: str
-    err: str
-    folder: Path
-
-    def rows(self) -> list[Row]:
-        with Store.read(self.folder) as store:
-            return store.rows()
-
-    def facts(self) -> dict[str, str]:
-        with Store.read(self.folder) as store:
-            return store.facts()
-
-
-Prove = Callable[..., Done]
-
-
-@pytest.fixture
-def prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prove:
-    """Run `ropewalk prove MODEL ...` in this process; `name` is the run folder's."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ROPEWALK_CACHE", str(tmp_path / "cache"))
-
-    def start(model: Path, *arguments: str, name: str = "run") -> Done:
-        folder = tmp_path / name
-        command = ["prove", str(model), *arguments, "--out", str(folder)]
-        result = CliRunner().invoke(app, command, catch_exceptions=False)
-        assert result.exit_code == 0, result.output
-        return Done(result.stdout, result.stderr, folder)
-
-    return start
-
-
 def answers(rows: list[Row]) -> dict[Any, tuple[Any, float]]:
     """By cell, what was said and how likely the value was."""
-    return {
-        row.cell: (row.answer.outcome, row.answer.log_probability or 0.0) for row in rows
-    }
+    return {row.cell: (row.answer.outcome, row.answer.log_probability or 0.0) for row in rows}
 
 
 def test_a_nested_run_reads_each_document_once_and_prints_its_map(
@@ -91,7 +51,8 @@ def test_prefix_sharing_gives_every_prompt_the_answer_it_gets_alone(
     one, other = answers(alone), answers(shared)
     assert one.keys() == other.keys()
     for cell, (outcome, likelihood) in one.items():
-        assert other[cell] == (outcome, pytest.approx(likelihood, abs=1e-3))
+        assert other[cell][0] is outcome
+        assert other[cell][1] == pytest.approx(likelihood, abs=1e-3)
     assert sum(row.tokens_read for row in shared) < 0.8 * sum(row.tokens_read for row in alone)
 
 
@@ -129,6 +90,51 @@ def test_a_short_calibration_asks_cells_both_ways_and_says_what_came_of_it(
     assert kept in done.out
 
 
+def test_without_a_word_prompts_are_nested_and_the_run_says_so_and_why(
+    prove: Prove, tiny_model: Path
+) -> None:
+    done = prove(tiny_model, "--lengths", "300,700", "--depths", "0,100")
+    assert "nested sharing: one document a trial for all lengths and depths" in done.err
+    facts = done.facts()
+    assert (facts["sharing"], facts["trials"]) == ("nested", "10")
+    # Forty answers by prompts of their own would read more than nesting saves, or less: it is said.
+    assert facts["calibration"].startswith(("Calibration: ", "none, it would read more"))
+    assert "kept in " in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--lengths", "600,800", "--distractors", "1"), "distractors stand beside one needle"),
+        (("--lengths", "250,300", "--depths", "11"), "cannot hold the facts of 11 depths"),
+    ],
+)
+def test_prompts_that_cannot_be_nested_share_beginnings_and_that_is_said(
+    options: tuple[str, ...], why: str, prove: Prove, tiny_model: Path
+) -> None:
+    done = prove(tiny_model, *GRID, *options, "--trials", "1")
+    (line,) = (line for line in done.err.splitlines() if line.startswith("prefix sharing: "))
+    assert why in line
+    assert done.facts()["sharing"] == "prefix"
+
+
+def test_a_real_difference_falls_back_to_shared_beginnings_and_stays_there(
+    prove: Prove, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ropewalk.prove.local_run.judge", lambda pairs, seed: replace(judge(pairs, seed), real=True)
+    )
+    grid = (*GRID, "--sharing", "nested", "--calibrate", "short")
+    done = prove(tiny_model, *grid)
+    assert done.facts()["fallback"] == "prefix"
+    prefix = [row for row in done.rows() if row.sharing is Sharing.PREFIX]
+    assert len(prefix) == 14
+    assert "all depths" in done.out
+    monkeypatch.undo()
+    again = prove(tiny_model, *grid)
+    assert again.rows() == done.rows()
+
+
 def changed(model: Path, folder: Path, **values: object) -> Path:
     """A copy of a model's folder with another configuration."""
     folder.mkdir()
@@ -160,7 +166,12 @@ def test_a_recurrent_model_is_asked_prompt_by_prompt_and_that_is_said(
 
     folder = tmp_path / "mamba"
     torch.manual_seed(0)
-    size = {"vocab_size": 800, "hidden_size": 16, "num_hidden_layers": 1, "state_size": 4}
+    size: dict[str, Any] = {
+        "vocab_size": 800,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "state_size": 4,
+    }
     MambaForCausalLM(MambaConfig(**size)).save_pretrained(folder)
     for file in tiny_model.glob("tokenizer*"):
         (folder / file.name).symlink_to(file)
@@ -195,13 +206,12 @@ def table(folder: Path) -> list[Row]:
 def test_a_nested_run_that_is_killed_goes_on_to_the_same_table(
     prove: Prove, tiny_model: Path, tmp_path: Path
 ) -> None:
-    grid = ("--lengths", "300,700", "--depths", "5", "--trials", "8", "--sharing", "nested")
-    whole = prove(tiny_model, *grid, "--calibrate", "short", name="whole")
+    grid = "--lengths 300,700 --depths 5 --trials 8 --sharing nested --calibrate short".split()
+    whole = prove(tiny_model, *grid, name="whole")
     cut = tmp_path / "cut"
     for least in (12, 70):
         process = subprocess.Popen(
-            [sys.executable, "-m", "ropewalk", "prove", str(tiny_model), *grid]
-            + ["--calibrate", "short", "--out", str(cut)],
+            [sys.executable, "-m", "ropewalk", "prove", str(tiny_model), *grid, "--out", str(cut)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=environment(tmp_path / "cache"),
@@ -214,7 +224,7 @@ def test_a_nested_run_that_is_killed_goes_on_to_the_same_table(
         assert process.wait() == -signal.SIGKILL
     before = table(cut)
     assert 70 <= len(before) < len(table(whole.folder))
-    prove(tiny_model, *grid, "--calibrate", "short", name="cut")
+    prove(tiny_model, *grid, name="cut")
     after = table(cut)
     assert after == table(whole.folder)
     assert all(row in after for row in before)

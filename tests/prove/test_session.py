@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import LengthError, StoreError, UsageError
-from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
+from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row, Sharing
 from ropewalk.prove.runner import Event
 from ropewalk.prove.session import (
     DEFAULT_DEPTHS,
@@ -28,7 +28,9 @@ from ropewalk.prove.session import (
 from ropewalk.prove.statistics import summarise
 from ropewalk.prove.store import IDENTITY, Store
 
-SHORT = ProofSettings("smollm2", lengths=(150, 200), depths=(0.0, 1.0), trials=1)
+SHORT = ProofSettings(
+    "smollm2", lengths=(150, 200), depths=(0.0, 1.0), trials=1, sharing=Sharing.NONE
+)
 
 
 def asked_by(settings: ProofSettings) -> tuple[Proof, list[Row]]:
@@ -168,7 +170,8 @@ def test_as_many_trials_as_by_default_make_a_faultless_length_certain(
 
 
 def start(folder: Path, trials: int) -> subprocess.Popen[str]:
-    command = f"prove smollm2 --lengths 150 --depths 0,100 --trials {trials} --out".split()
+    grid = f"--lengths 150 --depths 0,100 --trials {trials} --sharing none"
+    command = f"prove smollm2 {grid} --out".split()
     return subprocess.Popen(
         [sys.executable, "-m", "ropewalk", *command, str(folder), "--json"],
         stdout=subprocess.PIPE,

@@ -267,7 +267,7 @@ def test_prompts_that_were_not_laid_out_leave_their_command(make_summary: MakeSu
     )
     (kept,), pool = _data(html)
     assert kept[3] == "end"
-    assert kept[13:] == ["show it", 0, []]
+    assert kept[13:] == ["show it", 0, [], "single"]
     assert pool == b""
 
 

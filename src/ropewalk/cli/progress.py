@@ -88,8 +88,8 @@ class ProofProgress:
         self._show(self._phase, done, total, f"{done}/{total}", seconds)
 
     def planned(self, plan: Plan, folder: Path) -> None:
-        """Say what is about to be asked, and where it will lie."""
-        self._line(f"{len(plan.cells)} prompts, {plan.tokens:,} tokens, kept in {folder}")
+        """Say where the answers will lie, and begin to count them."""
+        self._line(f"kept in {folder}")
         self._following = dict(zip(plan.cells, plan.cells[1:], strict=False))
         if self._bar is not None:
             self._bar.begin("asking")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from ropewalk.cli import prove_options as o
 from ropewalk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,93 +25,9 @@ Choice = TypeVar("Choice", bound=StrEnum)
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
-Model = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help="A Hugging Face folder, a .gguf file, a hub id, a known name, or openai:NAME for a "
-        "model at a server.",
-    ),
-]
-Lengths = Annotated[
-    str | None,
-    typer.Option(
-        help="Tokens, like 2048,8000 or 4k,32k (k = 1024). Default: 1k doubling to the claim."
-    ),
-]
-Depths = Annotated[
-    str, typer.Option(help="Percents, like 0,25,50,75,100, or how many, evenly spaced.")
-]
-Trials = Annotated[int, typer.Option(help="Prompts of each length and depth.")]
-Threshold = Annotated[
-    str,
-    typer.Option(
-        help="0.85: that share of the score at the shortest length. absolute:0.8: that score."
-    ),
-]
-Rope = Annotated[
-    str | None,
-    typer.Option(help="Another schedule: yarn:2, linear:4, ntk:2, dynamic:2, base:500000, none."),
-]
-Haystack = Annotated[
-    Path | None, typer.Option(help="Your own text: a file, or a folder of .txt and .md.")
-]
-Distractors = Annotated[int, typer.Option(help="Further needles with other keys.")]
-Chat = Annotated[bool, typer.Option(help="Ask through the model's own chat template.")]
-AnswerTokens = Annotated[
-    int, typer.Option(help="Tokens kept for a chat answer, thinking included.")
-]
-Seed = Annotated[int, typer.Option(help="Names the random text of the run.")]
-Controls = Annotated[int, typer.Option(help="Trials of each control prompt.")]
-Minutes = Annotated[
-    float | None, typer.Option(help="Begin no prompt that would not be answered by then.")
-]
-Device = Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")]
-Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
-Share = Annotated[
-    str,
-    typer.Option(
-        "--sharing",
-        help="none, prefix (the same prompts, shared beginnings read once) or nested (one document "
-        "a trial for all lengths and depths).",
-    ),
-]
-Calibration = Annotated[
-    str,
-    typer.Option(
-        "--calibrate", help="Nested prompts that are asked by themselves too: off, short or full."
-    ),
-]
-Price = Annotated[
-    float | None, typer.Option(help="Of a million prompt tokens, to say what the run would cost.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what the run would read, and stop.")]
-Out = Annotated[
-    Path | None, typer.Option(help="The run folder; by default one below ropewalk-runs.")
-]
-BaseUrls = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--base-url",
-        help="Where an openai: model is served, like http://127.0.0.1:8080/v1; several share.",
-    ),
-]
-Api = Annotated[str, typer.Option(help="For a server: completions, chat, or auto.")]
-Tokenizer = Annotated[
-    str | None,
-    typer.Option(help="For a server: the model, or folder, whose tokenizer counts exactly."),
-]
-Concurrency = Annotated[int | None, typer.Option(help="Requests under way at each server.")]
-RequestRate = Annotated[
-    float | None, typer.Option("--requests-per-minute", help="At most, of all servers together.")
-]
-TokenRate = Annotated[
-    float | None, typer.Option("--tokens-per-minute", help="At most, of all servers together.")
-]
-Timeout = Annotated[float, typer.Option(help="Seconds that a server may take for an answer.")]
-Salt = Annotated[
-    bool, typer.Option("--salt", help="A random first line before every prompt: no cache helps.")
-]
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+"""What accelerate calls its own ways to spread a model."""
+
 _MANNERS = (
     "api",
     "tokenizer",
@@ -120,57 +38,57 @@ _MANNERS = (
     "salt",
 )
 """What `ropewalk.prove.subjects.endpoint.settings` calls the options for a server, in order."""
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the map.")]
-Csv = Annotated[Path | None, typer.Option(help="Also write every answer to this file.")]
 
 
 def prove_command(
-    model: Model,
-    lengths: Lengths = None,
-    depths: Depths = "5",
-    trials: Trials = 5,
-    threshold: Threshold = "0.85",
-    rope: Rope = None,
-    haystack: Haystack = None,
-    distractors: Distractors = 0,
-    chat: Chat = False,
-    answer_tokens: AnswerTokens = 24,
-    seed: Seed = 0,
-    controls: Controls = 1,
-    minutes: Minutes = None,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
-    sharing: Share = "none",
-    calibrate: Calibration = "short",
-    price: Price = None,
-    dry_run: DryRun = False,
-    base_url: BaseUrls = None,
-    api: Api = "auto",
-    tokenizer: Tokenizer = None,
-    concurrency: Concurrency = None,
-    requests_per_minute: RequestRate = None,
-    tokens_per_minute: TokenRate = None,
-    timeout: Timeout = 600.0,
-    salt: Salt = False,
-    out: Out = None,
-    as_json: AsJson = False,
-    csv: Csv = None,
+    model: o.Model,
+    lengths: o.Lengths = None,
+    depths: o.Depths = "5",
+    trials: o.Trials = None,
+    threshold: o.Threshold = "0.85",
+    until_certain: o.Until = False,
+    most_trials: o.MostTrials = None,
+    task: o.TaskNames = None,
+    suite: o.SuiteName = None,
+    documents: o.Documents = None,
+    questions: o.Questions = None,
+    rope: o.Rope = None,
+    haystack: o.Haystack = None,
+    distractors: o.Distractors = 0,
+    chat: o.Chat = False,
+    answer_tokens: o.AnswerTokens = 24,
+    seed: o.Seed = 0,
+    controls: o.Controls = 1,
+    minutes: o.Minutes = None,
+    device: o.Device = "auto",
+    device_map: o.DeviceMap = None,
+    dtype: o.Dtype = "float32",
+    sharing: o.Share = None,
+    calibrate: o.Calibration = None,
+    price: o.Price = None,
+    dry_run: o.DryRun = False,
+    base_url: o.BaseUrls = None,
+    api: o.Api = "auto",
+    tokenizer: o.Tokenizer = None,
+    concurrency: o.Concurrency = None,
+    requests_per_minute: o.RequestRate = None,
+    tokens_per_minute: o.TokenRate = None,
+    timeout: o.Timeout = 600.0,
+    salt: o.Salt = False,
+    out: o.Out = None,
+    as_json: o.AsJson = False,
+    csv: o.Csv = None,
 ) -> None:
-    """Prove a model: ask for one hidden fact at every length and depth, and count."""
-    from ropewalk.prove.calibration import Calibrate
-    from ropewalk.prove.cells import Sharing
-    from ropewalk.prove.plan import parse_depths, parse_lengths
-    from ropewalk.prove.session import RUNS, ProofSettings
-    from ropewalk.prove.statistics import parse_threshold
+    """Prove a model: ask for hidden facts at every length and depth, and count."""
+    from ropewalk.prove.session import ProofSettings
 
-    given = (api, tokenizer, concurrency, requests_per_minute, tokens_per_minute, timeout, salt)
-    endpoint = endpoint_settings(model, base_url, **dict(zip(_MANNERS, given, strict=True)))
+    manners = (api, tokenizer, concurrency, requests_per_minute, tokens_per_minute, timeout, salt)
     settings = ProofSettings(
         model=model,
-        lengths=() if lengths is None else parse_lengths(lengths),
-        depths=parse_depths(depths),
-        trials=trials,
-        threshold=parse_threshold(threshold),
+        **_grid(lengths, depths, trials, threshold),
+        **_further(until_certain, most_trials),
+        **_asked(task, suite, documents, questions),
+        **_spent(sharing, calibrate, price, dry_run),
         rope=rope,
         haystack=haystack,
         distractors=distractors,
@@ -179,17 +97,99 @@ def prove_command(
         seed=seed,
         controls=controls,
         device=device,
+        device_map=None if device_map is None else read_device_map(device_map),
         dtype=dtype,
-        sharing=one_of(Sharing, sharing, "--sharing"),
-        calibrate=one_of(Calibrate, calibrate, "--calibrate"),
-        price=price,
-        dry_run=dry_run,
         out=out,
         seconds=None if minutes is None else _seconds(minutes),
         command=shlex.join(["ropewalk", *sys.argv[1:]]),
-        endpoint=endpoint,
+        endpoint=endpoint_settings(model, base_url, **dict(zip(_MANNERS, manners, strict=True))),
     )
-    # Asked before the work of minutes or hours rather than after it.
+    check_places(out, csv)
+    proof = run_with_progress(settings)
+    show_results(proof, as_json=as_json, csv=csv)
+    if proof.result.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _grid(lengths: str | None, depths: str, trials: int | None, threshold: str) -> dict[str, Any]:
+    from ropewalk.prove.plan import parse_depths, parse_lengths
+    from ropewalk.prove.statistics import parse_threshold
+
+    return {
+        "lengths": () if lengths is None else parse_lengths(lengths),
+        "depths": parse_depths(depths),
+        "trials": trials,
+        "threshold": parse_threshold(threshold),
+    }
+
+
+def _further(until_certain: bool, most_trials: int | None) -> dict[str, Any]:
+    from ropewalk.prove.sequential import MOST_TRIALS, UntilCertain
+
+    if not until_certain:
+        if most_trials is not None:
+            raise UsageError("--most-trials goes with --until-certain")
+        return {}
+    return {"until_certain": UntilCertain(MOST_TRIALS if most_trials is None else most_trials)}
+
+
+def _asked(
+    task: str | None, suite: str | None, documents: Path | None, questions: Path | None
+) -> dict[str, Any]:
+    from ropewalk.prove.tasks.suite import parse_tasks
+    from ropewalk.prove.tasks.suite import suite as suite_of
+
+    if task is not None and suite is not None:
+        raise UsageError("--task and --suite both say what to ask: give one of them")
+    if task is not None:
+        tasks = parse_tasks(task)
+    elif suite is not None:
+        tasks = suite_of(suite)
+    else:
+        # Own documents alone, where nothing else was asked for.
+        tasks = ("single",) if documents is None else ("documents",)
+    return {"tasks": tasks, "documents": documents, "questions": questions}
+
+
+def _spent(
+    sharing: str | None, calibrate: str | None, price: float | None, dry_run: bool
+) -> dict[str, Any]:
+    from ropewalk.prove.calibration import Calibrate
+    from ropewalk.prove.cells import Sharing
+
+    return {
+        "sharing": None if sharing is None else one_of(Sharing, sharing, "--sharing"),
+        "calibrate": None if calibrate is None else one_of(Calibrate, calibrate, "--calibrate"),
+        "price": price,
+        "dry_run": dry_run,
+    }
+
+
+def read_device_map(text: str) -> str | dict[str, str | int]:
+    """What accelerate takes: one of its words, or a JSON object. Raises UsageError."""
+    if text in DEVICE_MAPS:
+        return text
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not given:
+        raise UsageError(
+            f"--device-map {text!r} is not understood: write one of {', '.join(DEVICE_MAPS)}, or "
+            'a JSON object of modules and devices, like {"": "cpu"}'
+        )
+    for module, device in given.items():
+        if isinstance(device, bool) or not isinstance(device, str | int):
+            raise UsageError(
+                f"--device-map puts {module!r} on {device!r}: a device is a number or a name"
+            )
+    return given
+
+
+def check_places(out: Path | None, csv: Path | None) -> None:
+    """Raise UsageError for places that cannot be written: before the work rather than after it."""
+    from ropewalk.prove.session import RUNS
+
     check_can_hold(out or RUNS, "--out")
     if csv is not None:
         if csv.is_dir():
@@ -197,10 +197,6 @@ def prove_command(
         if not csv.absolute().parent.exists():
             raise UsageError(f"--csv {csv}: there is no folder {csv.parent}; make it first")
         check_can_hold(csv.absolute().parent, "--csv")
-    proof = run_with_progress(settings)
-    show_results(proof, as_json=as_json, csv=csv)
-    if proof.result.interrupted:
-        raise typer.Exit(INTERRUPTED)
 
 
 def endpoint_settings(
@@ -278,17 +274,16 @@ def show_results(proof: Proof, *, as_json: bool, csv: Path | None) -> None:
     from ropewalk.report.run_folder import write_report
 
     if as_json:
-        import json
-
         from ropewalk.prove.export import run_to_json
 
-        typer.echo(json.dumps(run_to_json(proof.summary, proof.rows), indent=2, allow_nan=False))
+        document = run_to_json(proof.summary, proof.rows, proof.tasks)
+        typer.echo(json.dumps(document, indent=2, allow_nan=False))
     else:
         from rich.console import Console
 
-        from ropewalk.report.prove_text import print_proof
+        from ropewalk.report.task_text import print_tasks
 
-        print_proof(Console(highlight=False), proof.summary)
+        print_tasks(Console(highlight=False), proof.tasks or {"single": proof.summary})
     if csv is not None:
         write_whole(csv, rows_to_csv(proof.rows))
     typer.echo(f"report: {write_report(proof)}", err=as_json)

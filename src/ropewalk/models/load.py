@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from ropewalk.errors import (
     RopewalkError,
     UsageError,
 )
-from ropewalk.models.cache import cached_folder, file_hash
+from ropewalk.models.cache import cache_folder, cached_folder, file_hash
 from ropewalk.models.resolve import ModelFiles
 
 Say = Callable[[str], None]
@@ -82,10 +83,14 @@ def load(
     *,
     device: Any,
     dtype: Any,
+    device_map: str | dict[str, str | int] | None = None,
     say: Say = lambda _: None,
     share: Share = lambda _done, _total: None,
 ) -> LoadedModel:
     """Bring up the model; a GGUF is dequantised once and kept in the user's cache.
+
+    `device_map` spreads the model over devices, as accelerate has it: "auto", or a mapping of
+    modules to devices, "cpu" and "disk" among them. `device` is not used then.
 
     transformers is told, for the rest of the process, to log errors only and draw no bars.
 
@@ -102,7 +107,42 @@ def load(
     else:
         folder, identity = files.path, _folder_identity(files.path, say)
     say("loading the weights")
-    return _bring_up(folder, files, identity, device, dtype)
+    with told_plainly(files.name):
+        spread = None if device_map is None else spread_by(device_map, identity)
+        model, tokenizer = _from_transformers(folder, files.name, dtype, spread)
+        model = model.eval().requires_grad_(False)
+        if spread is None:
+            model = model.to(device)
+        _check_causal(model, files.name)
+    return LoadedModel(model, tokenizer, identity)
+
+
+def spread_by(device_map: str | dict[str, str | int], identity: str) -> dict[str, Any]:
+    """What transformers is told to spread a model over devices.
+
+    What goes to "disk" is kept, once for each model, in the user's cache. Raises
+    MissingPartError without accelerate.
+    """
+    if importlib.util.find_spec("accelerate") is None:
+        raise _missing("accelerate")
+    return {
+        "device_map": device_map,
+        "offload_folder": str(cache_folder() / "offloaded" / identity[:16]),
+    }
+
+
+def entry(model: Any) -> Any:
+    """The torch device on which token ids go into a model, also one that is spread over devices.
+
+    Weights that are kept elsewhere until they are needed lie on "meta" between calls.
+    """
+    import torch
+
+    places = getattr(model, "hf_device_map", None)
+    if not places:
+        return model.device
+    devices = [each for each in places.values() if each not in ("cpu", "disk")]
+    return torch.device(devices[0] if devices else "cpu")
 
 
 def load_blocks(
@@ -130,16 +170,6 @@ def load_blocks(
     with told_plainly(files.name):
         model, tokenizer = _blocks_from_transformers(folder, files.name, dtype)
         return model.eval().requires_grad_(False), tokenizer
-
-
-def _bring_up(
-    folder: Path, files: ModelFiles, identity: str, device: Any, dtype: Any
-) -> LoadedModel:
-    with told_plainly(files.name):
-        model, tokenizer = _from_transformers(folder, files.name, dtype)
-        model = model.eval().requires_grad_(False).to(device)
-        _check_causal(model, files.name)
-    return LoadedModel(model, tokenizer, identity)
 
 
 @contextlib.contextmanager
@@ -175,7 +205,9 @@ def told_plainly(name: str) -> Iterator[None]:
         raise ConfigError(f"transformers refuses {name}: {_short(error)}") from error
 
 
-def _from_transformers(folder: Path, name: str, dtype: Any) -> tuple[Any, Any]:
+def _from_transformers(
+    folder: Path, name: str, dtype: Any, spread: dict[str, Any] | None = None
+) -> tuple[Any, Any]:
     """The model with every weight from the file, and its tokenizer; no code of the model's."""
     from transformers import (
         MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -193,7 +225,7 @@ def _from_transformers(folder: Path, name: str, dtype: Any) -> tuple[Any, Any]:
             "left to right; prove needs a causal language model"
         )
     loaded: Any = AutoModelForCausalLM.from_pretrained(
-        folder, config=config, dtype=dtype, output_loading_info=True, **safe
+        folder, config=config, dtype=dtype, output_loading_info=True, **(spread or {}), **safe
     )
     model, report = loaded
     absent = sorted(report["missing_keys"])
@@ -241,7 +273,7 @@ def _check_causal(model: Any, name: str) -> None:
     import torch
 
     size = int(model.config.get_text_config().vocab_size)
-    ids = (size // 3 + torch.arange(8, device=model.device)) % size
+    ids = (size // 3 + torch.arange(8, device=entry(model))) % size
     other = ids.clone()
     other[-1] = (ids[-1] + size // 3) % size
     with torch.inference_mode():

@@ -124,8 +124,10 @@ class Answer:
 class Row:
     """A kept answer: the cell asked, what the prompt really was, and what came of it.
 
-    `tokens_read` counts the prompt tokens that were read for this answer and not before it: all
-    of them without sharing, otherwise the question and what of the shared text was new.
+    `sharing` says how the prompts of its trial are related. `tokens_read` counts the prompt tokens
+    that were read for this answer and not before it: all of them where nothing is shared,
+    otherwise the question and what of the shared text was new. Prompts of their own that a
+    calibration asks are read as with PREFIX, and are of NONE.
     """
 
     cell: Cell

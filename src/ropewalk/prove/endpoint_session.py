@@ -6,24 +6,26 @@ then how the server counts; only then are prompts laid out, and the run folder t
 
 from __future__ import annotations
 
-import hashlib
 import platform
-import re
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from ropewalk.errors import EndpointError, LengthError, UsageError
 from ropewalk.models.tokenizer import load_tokenizer
 from ropewalk.prove import session
-from ropewalk.prove.cells import Sharing
+from ropewalk.prove.calibration import Calibrate
+from ropewalk.prove.cells import Cell, Sharing
+from ropewalk.prove.cost import Budget, reading
 from ropewalk.prove.documents import DocumentMaker
 from ropewalk.prove.endpoint_run import Asking, run_endpoint
-from ropewalk.prove.facts import plan_facts, summary_of
+from ropewalk.prove.facts import plan_facts
 from ropewalk.prove.haystack import GeneratedHaystack, read_sentences
-from ropewalk.prove.plan import Plan, make_plan
+from ropewalk.prove.identity import folder_name, hash_by, settings_facts, try_folder
+from ropewalk.prove.plan import Plan
+from ropewalk.prove.progress import RunResult
 from ropewalk.prove.prompt import PromptMaker
+from ropewalk.prove.settings import RUNS, ProofSettings
 from ropewalk.prove.store import Store
 from ropewalk.prove.subjects.endpoint.calibration import PROBES, Counting, calibrate
 from ropewalk.prove.subjects.endpoint.client import (
@@ -66,23 +68,24 @@ class _Served:
 
 
 def prove_endpoint(
-    settings: session.ProofSettings,
-    listener: session.Listener | None = None,
-    sharing: Sharing = Sharing.PREFIX,
+    settings: ProofSettings,
+    tell: session.Listener | None = None,
+    deadline: float | None = None,
 ) -> session.Proof:
     """Prove `settings.model`, which begins with "openai:", at `settings.endpoint`'s servers.
 
-    `sharing` says how the prompts of a trial are related; what they share is the server's to
-    cache, and with NONE it may do so as well.
+    How prompts are related is `settings.sharing`'s to say; what they share is the server's to
+    cache, and with NONE it may do so as well. `deadline` is in seconds of time.monotonic.
 
-    Raises an error of `ropewalk.errors`; what was answered before it stays in the run folder.
+    Raises an error of `ropewalk.errors`, or DryRun; what was answered before it stays in the run
+    folder.
     """
-    tell = listener or session.Listener()
-    deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
+    tell = tell or session.Listener()
     given = _check(settings)
+    own = settings.own_questions()
     sentences = read_sentences(settings.haystack) if settings.haystack else None
     if settings.out is not None:
-        session.try_folder(settings.out)
+        try_folder(settings.out)
     gate = Gate(given.requests_per_minute, given.tokens_per_minute)
     clients = tuple(Client(url, gate, timeout=given.timeout) for url in given.base_urls)
     try:
@@ -91,41 +94,48 @@ def prove_endpoint(
         subject = served.subject
         spec = _spec(served.facts)
         lengths = settings.lengths or session.default_lengths(served.facts.window)
-        plan = make_plan(lengths, settings.depths, settings.trials, settings.controls)
-        prompts = _prompts(settings, subject, plan, sentences, sharing)
+        maker = session.prompt_maker(settings, subject.tokens, sentences, own, chat=subject.chat)
+        sharing, prompts, plan = _prompts(settings, subject, lengths, maker, tell)
+        read = reading(plan, prompts)
+        prompts_asked = len(plan.cells)
+        session.tell_budget(
+            settings, Budget(sharing, prompts_asked, read.tokens(sharing), read.independent), tell
+        )
         facts = {
-            **_facts(settings, served, sentences),
+            **_facts(served),
+            **settings_facts(settings, sentences, own, chat=subject.chat, salted=subject.salt),
             "sharing": sharing.value,
             **(_UNCALIBRATED if sharing is Sharing.NESTED else {}),
             **plan_facts(plan, settings.threshold, spec),
         }
-        folder = settings.out or session.RUNS / _folder_name(subject.model, facts)
+        folder = settings.out or RUNS / folder_name(subject.model.rpartition("/")[2], facts)
         at_once = given.concurrency or served.facts.slots or AT_ONCE
         servers = [Server(client, at_once) for client in clients]
         with Store.open(folder, facts) as store:
             tell.planned(plan, folder)
-            result = run_endpoint(
-                plan,
-                prompts,
-                Asking(subject, servers, gate),
-                store,
-                session.hash_by(facts),
-                tell.event,
-                deadline=deadline,
-                say=tell.say,
-                sharing=sharing,
-            )
-            rows = tuple(store.rows())
-            summary = summary_of(rows, store.facts())
+
+            def ask(cells: tuple[Cell, ...]) -> RunResult:
+                return run_endpoint(
+                    replace(plan, cells=cells),
+                    prompts,
+                    Asking(subject, servers, gate),
+                    store,
+                    hash_by(facts),
+                    tell.event,
+                    deadline=deadline,
+                    say=tell.say,
+                    sharing=sharing,
+                )
+
+            result = session.until_certain(settings, ask(plan.cells), store, ask, tell)
+            return session.proof_of(store, folder, result, None)
     finally:
         gate.stop.set()
         for client in clients:
             client.close()
-    return session.Proof(folder, summary, result, None, rows)
 
 
-def _check(settings: session.ProofSettings) -> EndpointSettings:
-    session.check(settings)
+def _check(settings: ProofSettings) -> EndpointSettings:
     if settings.endpoint is None:
         raise UsageError(
             f"{settings.model} is a model at a server: say where, with --base-url, like "
@@ -135,6 +145,13 @@ def _check(settings: session.ProofSettings) -> EndpointSettings:
         raise UsageError("--rope cannot change a model at a server; start the server with it")
     if settings.device != "auto" or settings.dtype != "float32":
         raise UsageError("--device and --dtype are the server's to choose: leave them out")
+    if settings.calibrate not in (None, Calibrate.OFF):
+        raise UsageError(
+            f"--calibrate {settings.calibrate} is for a model that is run here: at a server, run "
+            "the grid with --sharing prefix too, and compare with ropewalk prove diff"
+        )
+    if settings.device_map is not None:
+        raise UsageError("--device-map is for a model that is run here: leave it out")
     if settings.chat and settings.endpoint.api == "completions":
         raise UsageError("--chat and --api completions exclude each other: leave out one")
     return settings.endpoint
@@ -230,54 +247,51 @@ def _spec(facts: ServerFacts) -> PositionSpec:
 
 
 def _prompts(
-    settings: session.ProofSettings,
+    settings: ProofSettings,
     subject: EndpointSubject,
-    plan: Plan,
-    sentences: tuple[str, ...] | None,
-    sharing: Sharing,
-) -> ServedPrompts:
-    """What lays out the plan's prompts. Raises LengthError for lengths that hold no question."""
-    maker = PromptMaker(
-        subject.tokens,
-        settings.seed,
-        subject.chat,
-        settings.distractors,
-        settings.answer_tokens,
-        sentences,
-    )
+    lengths: tuple[int, ...],
+    maker: PromptMaker,
+    tell: session.Listener,
+) -> tuple[Sharing, ServedPrompts, Plan]:
+    """How prompts are related, what lays them out, and the plan of them.
+
+    Where nobody said, they are nested if every length can hold a document's facts. Raises
+    LengthError for lengths that hold no question.
+    """
     alone = ServedPrompts(maker, subject.counting, subject.salted)
-    least = alone.counting.expected(maker.minimum() + alone.salted) + 1
-    short = [length for length in plan.lengths if length < least]
-    if short:
-        raise LengthError(
-            f"a length of {short[0]} tokens cannot hold needle, question and answer: at this "
-            f"server the shortest is {least} tokens"
-        )
+    sharing, why = settings.sharing, ""
+    if sharing is None:
+        why = settings.not_nested()
+        sharing = Sharing.PREFIX if why else Sharing.NESTED
+    plan = session.planned(settings, lengths, sharing)
+
+    def least(task: str) -> int:
+        return alone.counting.expected(maker.minimum(task) + alone.salted) + 1
+
+    session.check_lengths(plan, least, "at this server")
+    if sharing is Sharing.NESTED:
+        documents = DocumentMaker(maker, tuple(map(alone.own, plan.lengths)), plan.depths)
+        try:
+            documents.check()
+            prompts = ServedPrompts(documents, subject.counting, subject.salted)
+        except LengthError as error:
+            if settings.sharing is not None:
+                raise
+            sharing, why = Sharing.PREFIX, str(error)
+    if settings.sharing is None:
+        tell.note(session.sharing_line(sharing, why))
     if sharing is not Sharing.NESTED:
-        return alone
-    documents = DocumentMaker(maker, tuple(map(alone.own, plan.lengths)), plan.depths)
-    documents.check()
-    return ServedPrompts(documents, subject.counting, subject.salted)
+        return sharing, alone, session.planned(settings, lengths, sharing)
+    return sharing, prompts, plan
 
 
-def _facts(
-    settings: session.ProofSettings, served: _Served, sentences: tuple[str, ...] | None
-) -> dict[str, str]:
+def _facts(served: _Served) -> dict[str, str]:
     """What the store keeps beside the answers; the server's weights are nobody's business here."""
     import openai
 
     from ropewalk import __version__
 
     subject, facts = served.subject, served.facts
-    haystack = "generated"
-    if sentences is not None:
-        digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()[:16]
-        haystack = f"own text {digest}"
-    recipe = f"{session.RECIPE}, distractors {settings.distractors}"
-    if subject.chat:
-        recipe += f", answer tokens {settings.answer_tokens}"
-    if subject.salt:
-        recipe += ", salted"
     counting = subject.counting
     scale = f"{counting.overhead:.0f} + {counting.ratio:.4f}"
     said = {"window": facts.window, "trained": facts.trained, "slots": facts.slots}
@@ -285,25 +299,14 @@ def _facts(
         "model": subject.model,
         "schedule": "the server's own",
         "tokenizer": f"{subject.tokens.fingerprint()} {scale}",
-        "seed": str(settings.seed),
-        "haystack": haystack,
-        "recipe": recipe,
         "dtype": "the server's own precision",
         "chat": "messages, the server's chat template" if subject.chat else "base prompt",
         "device": f"{facts.kind or 'a server'} at {', '.join(c.url for c in served.clients)}",
         "asked by": subject.dialect.words(),
         "server says": ", ".join(f"{k} {v:,}" for k, v in said.items() if v) or "nothing of itself",
         "lengths counted": f"{counting.words()}, by {served.counted_by}",
-        "command": settings.command,
         "versions": (
             f"ropewalk {__version__}, openai {openai.__version__}, "
             f"Python {platform.python_version()}"
         ),
-        "date": time.strftime("%Y-%m-%d"),
     }
-
-
-def _folder_name(model: str, facts: dict[str, str]) -> str:
-    digest = hashlib.sha256(session.identity(facts).encode()).hexdigest()
-    title = re.sub(r"[^A-Za-z0-9.]+", "-", model.rpartition("/")[2]).strip("-")
-    return f"{title or 'served'}-{digest[:8]}"

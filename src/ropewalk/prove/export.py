@@ -35,15 +35,19 @@ def rows_to_csv(rows: Iterable[Row]) -> str:
     return out.getvalue()
 
 
-def run_to_json(summary: RunSummary, rows: Iterable[Row]) -> dict[str, object]:
-    """Summary and rows as plain JSON values.
+def run_to_json(
+    summary: RunSummary, rows: Iterable[Row], tasks: Mapping[str, RunSummary] | None = None
+) -> dict[str, object]:
+    """Summary and rows as plain JSON values; where there are several, also each task's summary.
 
     A number that JSON cannot hold (minus infinity, for a value thought impossible) becomes its
     name as a text, like "-inf".
     """
+    several = {"tasks": _plain(tasks)} if tasks and len(tasks) > 1 else {}
     return {
         "format": JSON_FORMAT,
         "summary": _plain(summary),
+        **several,
         "rows": [_row(row) for row in rows],
     }
 

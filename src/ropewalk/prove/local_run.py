@@ -14,14 +14,16 @@ from typing import Any
 from ropewalk.models.rotary_tables import install, schedule_at
 from ropewalk.prove.calibration import Calibrate, Calibration, Pair, judge, plan_calibration
 from ropewalk.prove.cells import Answer, Cell, Prompt, Sharing
-from ropewalk.prove.cost import reading
+from ropewalk.prove.cost import Budget, Reading, default_calibrate, reading
 from ropewalk.prove.documents import DocumentMaker
-from ropewalk.prove.plan import Plan
+from ropewalk.prove.plan import CostModel, Plan
 from ropewalk.prove.progress import Event, RunResult
 from ropewalk.prove.prompt import PromptMaker
 from ropewalk.prove.runner import run
 from ropewalk.prove.store import Store
+from ropewalk.prove.subjects.calls import ModelCalls
 from ropewalk.prove.subjects.local import LocalSubject
+from ropewalk.prove.subjects.sharable import Sharable, sharable
 from ropewalk.prove.subjects.sharing import BRANCH_ROOM, SharingLocal
 from ropewalk.prove.tokens import Tokens
 from ropewalk.prove.walk import run_shared
@@ -31,47 +33,6 @@ Make = Callable[[Cell], Prompt]
 
 _PACED = 256
 """Tokens that are read to see how fast this machine is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What a plan will take. `tokens` are to be read, `independent` without sharing.
-
-    `calibration` counts the tokens that are read besides, to ask cells both ways. `cache_bytes` is
-    what the key-value cache takes at the longest prompt, None where that is not known.
-    """
-
-    sharing: Sharing
-    prompts: int
-    tokens: int
-    independent: int
-    seconds: float
-    cache_bytes: int | None
-    calibration: int = 0
-
-    def lines(self, per_million: float | None = None) -> list[str]:
-        """What is about to be spent, in a few plain lines; with a price of a million tokens."""
-        asked = f"{self.prompts:,} prompts, {self.tokens:,} tokens to read"
-        if self.sharing is not Sharing.NONE:
-            asked += (
-                f" ({self.sharing.value} sharing: {self.saving:.1f} times fewer than "
-                f"{self.independent:,})"
-            )
-        if self.calibration:
-            asked += f", and {self.calibration:,} to calibrate"
-        lines = [asked, f"about {self.seconds / 60:,.1f} minutes at the pace of a short text"]
-        if self.cache_bytes is not None:
-            lines.append(f"key-value cache: {self.cache_bytes / 2**20:,.0f} MiB")
-        if per_million is not None:
-            spent = (self.tokens + self.calibration) * per_million / 1e6
-            alone = self.independent * per_million / 1e6
-            lines.append(f"price: {spent:,.2f}; without sharing {alone:,.2f}")
-        return lines
-
-    @property
-    def saving(self) -> float:
-        """How many times fewer tokens are read."""
-        return self.independent / self.tokens if self.tokens else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,51 +59,77 @@ class LocalRun:
         self._documents = DocumentMaker(single, plan.lengths, plan.depths)
         self._sharing: SharingLocal | None = None
 
+    @property
+    def plan(self) -> Plan:
+        """What is asked."""
+        return self._plan
+
+    def with_plan(self, plan: Plan) -> LocalRun:
+        """The same model, asked another plan of the same lengths and depths."""
+        return LocalRun(self._model, self._tokens, self._spec, plan, self._single)
+
+    def able(self, wanted: Sharing) -> Sharable:
+        """What the prompts of the plan may share on this model."""
+        return sharable(self._model, self._spec, self._plan.lengths, wanted)
+
     def check(self, sharing: Sharing) -> None:
         """Raise LengthError unless every length can hold what is hidden and asked."""
         if sharing is Sharing.NESTED:
             self._documents.check()
 
     def budget(
-        self, sharing: Sharing, calibrate: Calibrate, seed: int, token_bytes: int | None
+        self, sharing: Sharing, calibrate: Calibrate | None, seed: int, token_bytes: int | None
     ) -> Budget:
-        """What the plan will take, by the real prompts of a trial; seconds by a guess."""
+        """What the plan will take, by the real prompts of a trial; seconds by a short text's pace.
+
+        `calibrate` None: see `default_calibrate`.
+        """
         read = reading(self._plan, self._maker(sharing))
-        cells = plan_calibration(self._plan, calibrate, seed) if sharing is Sharing.NESTED else ()
-        pace = self._pace()
-        longest = max(self._plan.lengths)
-        tokens = read.independent if sharing is Sharing.NONE else read.shared
-        calibration = sum(cell.length for cell in cells)
+        mode, besides = Calibrate.OFF, Reading()
+        if sharing is Sharing.NESTED:
+            part = self._calibration(calibrate or Calibrate.SHORT, seed)
+            besides = reading(part, self._documents.independent)
+            mode = calibrate or default_calibrate(read, besides.shared)
+        if mode is Calibrate.OFF:
+            besides = Reading()
+        cost = CostModel().fit([(_PACED, self._pace())])
         return Budget(
             sharing=sharing,
             prompts=len(self._plan.cells),
-            tokens=tokens,
+            tokens=read.tokens(sharing),
             independent=read.independent,
-            seconds=pace * (tokens + calibration),
-            cache_bytes=token_bytes and token_bytes * (longest + BRANCH_ROOM),
-            calibration=calibration,
+            seconds=read.seconds(sharing, cost) + besides.seconds(Sharing.PREFIX, cost),
+            cache_bytes=token_bytes and token_bytes * (max(self._plan.lengths) + BRANCH_ROOM),
+            calibrate=mode,
+            calibration=besides.shared,
         )
 
-    def run(self, sharing: Sharing, asking: Asking) -> RunResult:
-        """Ask what has no answer yet."""
-        return self._run(self._plan, sharing, self._maker(sharing), asking)
+    def run(
+        self, sharing: Sharing, asking: Asking, cells: tuple[Cell, ...] | None = None
+    ) -> RunResult:
+        """Ask what has no answer yet: of the plan's cells, or of these instead."""
+        plan = self._plan if cells is None else replace(self._plan, cells=cells)
+        return self._run(plan, sharing, self._maker(sharing), asking)
 
     def calibrate(
         self, mode: Calibrate, seed: int, asking: Asking
     ) -> tuple[Calibration | None, RunResult | None]:
         """Ask some cells both ways; what that says, or how it ended before it could say anything.
 
-        What was asked is kept, so that nothing of it is asked again.
+        What was asked is kept, so that nothing of it is asked again. Also what prompts of their
+        own share is read once: their answers are those that they would get alone.
         """
-        cells = plan_calibration(self._plan, mode, seed)
+        part = self._calibration(mode, seed)
+        cells = part.cells
         if not cells:
             return None, None
-        part = replace(self._plan, cells=cells)
-        for sharing, make in (
-            (Sharing.NONE, self._documents.independent),
-            (Sharing.NESTED, self._documents),
+        # A fact may be all that a document holds up to a length: then both ways ask one prompt.
+        apart = replace(asking, hash_of=lambda prompt: f"alone|{asking.hash_of(prompt)}")
+        for sharing, make, given in (
+            (Sharing.NONE, self._documents.independent, apart),
+            (Sharing.NESTED, self._documents, asking),
         ):
-            result = self._run(part, sharing, make, asking)
+            result = self._shared(part, sharing, make, given)
             if result.interrupted or result.out_of_time:
                 return None, result
         answers: dict[Sharing, dict[Cell, Answer]] = {Sharing.NONE: {}, Sharing.NESTED: {}}
@@ -157,10 +144,20 @@ class LocalRun:
         ]
         return judge(pairs, seed), None
 
+    def _calibration(self, mode: Calibrate, seed: int) -> Plan:
+        """The cells to ask both ways: those that a document holds a fact for."""
+        single = tuple(cell for cell in self._plan.cells if cell.task == "single")
+        plan = replace(self._plan, cells=single)
+        return replace(plan, cells=plan_calibration(plan, mode, seed))
+
     def _run(self, plan: Plan, sharing: Sharing, make: Make, asking: Asking) -> RunResult:
+        if sharing is not Sharing.NONE:
+            return self._shared(plan, sharing, make, asking)
         given = (asking.store, asking.hash_of, asking.on_event, asking.deadline)
-        if sharing is Sharing.NONE:
-            return run(plan, make, self._subject(), *given)
+        return run(plan, make, self._subject(), *given)
+
+    def _shared(self, plan: Plan, sharing: Sharing, make: Make, asking: Asking) -> RunResult:
+        given = (asking.store, asking.hash_of, asking.on_event, asking.deadline)
         return run_shared(plan, make, self._sharing_subject(), *given, sharing=sharing)
 
     def _maker(self, sharing: Sharing) -> Make:
@@ -168,37 +165,35 @@ class LocalRun:
 
     def _subject(self) -> LocalSubject:
         """Asks prompts by themselves."""
-        return LocalSubject(
-            self._model,
-            self._tokens,
-            chat=self._single.chat,
-            set_length=self._install,
-            position_limit=self._limit(),
-        )
+        return LocalSubject(self._model, self._tokens, **self._told())
 
     def _sharing_subject(self) -> SharingLocal:
         """Asks prompts behind shared text; made once, for its cache is large."""
         if self._sharing is None:
-            self._sharing = SharingLocal(
-                self._model,
-                self._tokens,
-                chat=self._single.chat,
-                set_length=self._install,
-                position_limit=self._limit(),
-                regime=lambda length: schedule_at(self._spec, length),
-            )
+            regime = lambda length: schedule_at(self._spec, length)  # noqa: E731
+            self._sharing = SharingLocal(self._model, self._tokens, **self._told(), regime=regime)
         return self._sharing
 
+    def _told(self) -> dict[str, Any]:
+        """What either subject is told beside the model."""
+        return {
+            "chat": self._single.chat,
+            "set_length": self._install,
+            "position_limit": self._limit(),
+        }
+
     def _pace(self) -> float:
-        """Seconds a token, from one short text read here and now."""
+        """Seconds that _PACED tokens take, read here and now."""
         import torch
 
-        ids = torch.zeros((1, _PACED), dtype=torch.long, device=self._model.device)
+        calls = ModelCalls(self._model)
+        ids = torch.zeros((1, _PACED), dtype=torch.long, device=calls.device)
         with torch.inference_mode():
-            self._model(ids[:, :8], logits_to_keep=1)
+            calls.call(ids[:, :8], None, 1)
             begun = time.perf_counter()
-            float(self._model(ids, logits_to_keep=1).logits.sum())
-        return (time.perf_counter() - begun) / _PACED
+            logits, _ = calls.call(ids, None, 1)
+            float(logits.sum())
+        return time.perf_counter() - begun
 
     def _install(self, length: int) -> None:
         install(self._model, self._spec, length)

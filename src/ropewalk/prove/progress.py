@@ -123,7 +123,7 @@ class Progress:
 
 
 def _pace(row: Row) -> tuple[int, int, float]:
-    if row.sharing is Sharing.NONE:
+    if not row.tokens_read:
         return 0, row.actual_length, row.answer.seconds
     start = max(0, row.actual_length - row.tokens_read)
     return start, row.tokens_read, row.answer.seconds

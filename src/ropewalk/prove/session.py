@@ -7,83 +7,59 @@ are compared with the schedule before the first token.
 
 from __future__ import annotations
 
-import hashlib
 import platform
-import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ropewalk.audit import Audit, audit
-from ropewalk.errors import LengthError, StoreError, UsageError
+from ropewalk.errors import LengthError
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.models.rotary_tables import as_loaded, install, schedule_fingerprint
+from ropewalk.prove.by_task import by_task
 from ropewalk.prove.calibration import Calibrate
-from ropewalk.prove.cells import Prompt, Row, Sharing
+from ropewalk.prove.cells import Cell, Row, Sharing
+from ropewalk.prove.cost import Budget
 from ropewalk.prove.facts import own_rows, plan_facts, summary_of
 from ropewalk.prove.haystack import read_sentences
+from ropewalk.prove.identity import RECIPE, folder_name, hash_by, settings_facts, try_folder
 from ropewalk.prove.local_run import Asking, LocalRun
-from ropewalk.prove.lock import FolderLock
 from ropewalk.prove.plan import Plan, make_plan
-from ropewalk.prove.prompt import CHAT_ANSWER_TOKENS, PromptMaker
-from ropewalk.prove.runner import Event, RunResult
-from ropewalk.prove.statistics import RelativeThreshold, Threshold
-from ropewalk.prove.store import IDENTITY, Store
-from ropewalk.prove.subjects.endpoint.settings import PREFIX, EndpointSettings
-from ropewalk.prove.subjects.sharable import sharable
+from ropewalk.prove.progress import Event, RunResult
+from ropewalk.prove.prompt import PromptMaker
+from ropewalk.prove.sequential import go_on
+from ropewalk.prove.settings import (
+    DEFAULT_DEPTHS,
+    DEFAULT_DOCUMENTS,
+    DEFAULT_TRIALS,
+    RUNS,
+    ProofSettings,
+)
+from ropewalk.prove.store import Store
+from ropewalk.prove.subjects.endpoint.settings import PREFIX
+from ropewalk.prove.subjects.sharable import Sharable
 from ropewalk.prove.summary import RunSummary
+from ropewalk.prove.tasks.own import OwnDocuments
 from ropewalk.prove.tokens import Tokens
 from ropewalk.rope.override import override
 from ropewalk.rope.spec import PositionSpec
 
-RECIPE = 2
-"""Raised when the layout of prompts changes: answers to older prompts are then another run's."""
-
-RUNS = Path("ropewalk-runs")
-"""Where run folders go when none is named, in the folder the command is started in."""
-
-DEFAULT_DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
-DEFAULT_TRIALS = 5
-"""5 depths x 5 trials: with 25 of 25 right a length is certain, with 20 of 20 it is not."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProofSettings:
-    """What to prove and how. Lengths in tokens, depths as shares from 0 to 1.
-
-    `lengths` empty: doubling from 1,024 up to the claimed length. `rope` names another schedule
-    (`ropewalk.rope.override`), `haystack` a text file or folder, `out` the run folder. `seconds`
-    after the start no prompt is begun that would not be answered by then. `endpoint` says where
-    and how a model named "openai:NAME" is asked. `sharing` None: nested where the model
-    can.
-    `price` is that of a million prompt tokens, `dry_run` stops before the first prompt.
-    """
-
-    model: str
-    lengths: tuple[int, ...] = ()
-    depths: tuple[float, ...] = DEFAULT_DEPTHS
-    trials: int = DEFAULT_TRIALS
-    threshold: Threshold = field(default_factory=RelativeThreshold)
-    rope: str | None = None
-    haystack: Path | None = None
-    seed: int = 0
-    device: str = "auto"
-    dtype: str = "float32"
-    chat: bool = False
-    answer_tokens: int = CHAT_ANSWER_TOKENS
-    distractors: int = 0
-    controls: int = 1
-    out: Path | None = None
-    seconds: float | None = None
-    command: str = ""
-    endpoint: EndpointSettings | None = None
-    sharing: Sharing | None = Sharing.NONE
-    calibrate: Calibrate = Calibrate.SHORT
-    price: float | None = None
-    dry_run: bool = False
+__all__ = [
+    "DEFAULT_DEPTHS",
+    "DEFAULT_DOCUMENTS",
+    "DEFAULT_TRIALS",
+    "RECIPE",
+    "RUNS",
+    "DryRun",
+    "Listener",
+    "Proof",
+    "ProofSettings",
+    "default_lengths",
+    "hash_by",
+    "prove",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +72,8 @@ class Proof:
     audit: Audit | None
     """None for a model at a server, whose files are not here."""
     rows: tuple[Row, ...]
+    tasks: Mapping[str, RunSummary] = field(default_factory=dict)
+    """The summary of each task that was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,73 +97,208 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
     Raises DryRun where that is all that was asked for, and otherwise an error of
     `ropewalk.errors`; what was answered before it stays in the run folder.
     """
+    tell = listener or Listener()
+    deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
+    settings.check()
     if settings.model.startswith(PREFIX):
         from ropewalk.prove.endpoint_session import prove_endpoint
 
-        if settings.dry_run or settings.price is not None:
-            raise UsageError("--dry-run and --price are for models that are run here")
-        return prove_endpoint(settings, listener, settings.sharing or Sharing.PREFIX)
-    tell = listener or Listener()
-    deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
-    check(settings)
+        return prove_endpoint(settings, tell, deadline)
     files = resolve(settings.model)
     written = read_spec(files)
     spec = override(written, settings.rope) if settings.rope else written
-    plan = _plan(settings, spec)
+    lengths = settings.lengths or default_lengths(spec.claimed.tokens)
+    plan = planned(settings, lengths, Sharing.NONE)
+    own = settings.own_questions()
     sentences = read_sentences(settings.haystack) if settings.haystack else None
     if settings.out is not None:
         try_folder(settings.out)
     tell.say("loading torch and transformers")
     device, dtype = check_device(settings.device, settings.dtype)
-    loaded = load(files, device=device, dtype=dtype, say=tell.say, share=tell.share)
-    tokens = Tokens(loaded.tokenizer)
-    maker = PromptMaker(
-        tokens,
-        settings.seed,
-        settings.chat,
-        settings.distractors,
-        settings.answer_tokens,
-        sentences,
+    loaded = load(
+        files,
+        device=device,
+        dtype=dtype,
+        device_map=settings.device_map,
+        say=tell.say,
+        share=tell.share,
     )
-    _check_lengths(plan, maker)
+    tokens = Tokens(loaded.tokenizer)
+    maker = prompt_maker(settings, tokens, sentences, own)
+    check_lengths(plan, maker.minimum)
     tables = as_loaded(loaded.model, written)
     install(loaded.model, spec, None)
-    wanted = Sharing.NESTED if settings.sharing is None else settings.sharing
-    able = sharable(loaded.model, spec, plan.lengths, wanted)
-    if able.reason:
-        tell.note(f"nothing is shared between prompts: {able.reason}")
-    local = LocalRun(loaded.model, tokens, spec, plan, maker)
-    local.check(able.sharing)
-    if able.sharing is not Sharing.NONE or settings.dry_run or settings.price is not None:
-        budget = local.budget(able.sharing, settings.calibrate, settings.seed, able.bytes)
-        for line in budget.lines(settings.price):
-            tell.note(line)
-    if settings.dry_run:
-        raise DryRun
+    local, able = _shared(settings, LocalRun(loaded.model, tokens, spec, plan, maker), tell)
+    local, budget = _budgeted(settings, local, able, deadline, tell)
+    plan = local.plan
+    tell_budget(settings, budget, tell)
     facts = {
-        **_facts(settings, files, spec, loaded.identity, tokens, sentences),
+        **_facts(settings, files, spec, loaded.identity, tokens),
+        **settings_facts(settings, sentences, own, chat=settings.chat),
         **plan_facts(plan, settings.threshold, spec),
-        "device": str(device),
+        "device": str(device) if settings.device_map is None else f"by {settings.device_map}",
         "tables": tables,
         "sharing": able.sharing.value,
         **({"not shared": able.reason} if able.reason else {}),
     }
-    folder = settings.out or RUNS / _folder_name(files, settings, facts)
+    folder = settings.out or RUNS / folder_name(f"{files.title}-{settings.rope or ''}", facts)
     with Store.open(folder, facts) as store:
         tell.planned(plan, folder)
         asking = Asking(store, hash_by(facts), tell.event, deadline)
-        result = _run(settings, local, able.sharing, asking, tell)
-        summary = summary_of(store.rows(), store.facts())
-        rows = tuple(own_rows(store.rows(), store.facts()))
-    return Proof(folder, summary, result, audit(spec, name=files.title), rows)
+        result = _run(settings, local, budget, asking, tell)
+        return proof_of(store, folder, result, audit(spec, name=files.title))
+
+
+def planned(settings: ProofSettings, lengths: tuple[int, ...], sharing: Sharing) -> Plan:
+    """The plan of a proof whose prompts are shared in this way. Raises LengthError."""
+    trials = settings.trials_of(sharing)
+    return make_plan(lengths, settings.depths, trials, settings.controls, settings.all_tasks)
+
+
+def prompt_maker(
+    settings: ProofSettings,
+    tokens: Tokens,
+    sentences: tuple[str, ...] | None,
+    own: OwnDocuments | None,
+    *,
+    chat: bool | None = None,
+) -> PromptMaker:
+    """What lays out prompts that are asked by themselves."""
+    return PromptMaker(
+        tokens,
+        settings.seed,
+        settings.chat if chat is None else chat,
+        settings.distractors,
+        settings.answer_tokens,
+        sentences,
+        {} if own is None else {own.name: own},
+    )
+
+
+def check_lengths(
+    plan: Plan, least_of: Callable[[str], int], whose: str = "with this model's tokenizer"
+) -> None:
+    """Raise LengthError for lengths that cannot hold what a task of the plan hides and asks."""
+    for task in plan.tasks:
+        least = least_of(task)
+        short = [length for length in plan.lengths if length < least]
+        if short:
+            of = "" if task == "single" else f" of the task {task}"
+            raise LengthError(
+                f"a length of {short[0]} tokens cannot hold needle, question and answer{of}: "
+                f"{whose} the shortest is {least} tokens"
+            )
+
+
+def tell_budget(settings: ProofSettings, budget: Budget, tell: Listener) -> None:
+    """Say what the run will take. Raises DryRun where that is all that was asked for."""
+    for line in budget.lines(settings.price):
+        tell.note(line)
+    if settings.dry_run:
+        raise DryRun
+
+
+def proof_of(store: Store, folder: Path, result: RunResult, found: Audit | None) -> Proof:
+    """What a run folder says by now."""
+    rows, facts = store.rows(), store.facts()
+    own = tuple(own_rows(rows, facts))
+    return Proof(folder, summary_of(rows, facts), result, found, own, by_task(rows, facts))
+
+
+def until_certain(
+    settings: ProofSettings,
+    first: RunResult,
+    store: Store,
+    ask: Callable[[tuple[Cell, ...]], RunResult],
+    tell: Listener,
+) -> RunResult:
+    """Further trials behind a run, where they were asked for and can still change the verdict."""
+    if settings.until_certain is None:
+        return first
+
+    def further(cells: tuple[Cell, ...]) -> RunResult:
+        lengths = ", ".join(f"{n:,}" for n in dict.fromkeys(cell.length for cell in cells))
+        tell.note(f"not certain yet at {lengths} tokens: {len(cells)} more prompts")
+        return ask(cells)
+
+    def kept() -> tuple[RunSummary, list[Row]]:
+        rows, facts = store.rows(), store.facts()
+        return summary_of(rows, facts), own_rows(rows, facts)
+
+    return go_on(settings.until_certain, first, further, kept)
+
+
+def _shared(settings: ProofSettings, local: LocalRun, tell: Listener) -> tuple[LocalRun, Sharable]:
+    """Decide what prompts share, say why, and plan as many trials as that takes."""
+    wanted, why = settings.sharing or Sharing.NESTED, ""
+    if settings.sharing is None and (why := settings.not_nested()):
+        wanted = Sharing.PREFIX
+    able = local.able(wanted)
+    if able.sharing is Sharing.NESTED:
+        try:
+            local.check(able.sharing)
+        except LengthError as error:
+            if settings.sharing is not None:
+                raise
+            able, why = replace(able, sharing=Sharing.PREFIX), str(error)
+    if able.reason:
+        tell.note(f"nothing is shared between prompts: {able.reason}")
+    elif settings.sharing is None:
+        tell.note(sharing_line(able.sharing, why))
+    plan = planned(settings, local.plan.lengths, able.sharing)
+    return local.with_plan(plan), able
+
+
+def sharing_line(sharing: Sharing, why: str) -> str:
+    """Which way of sharing was chosen where none was asked for, and why."""
+    if sharing is Sharing.PREFIX:
+        return f"prefix sharing: the beginnings of prompts are read once, not nested as {why}"
+    return (
+        "nested sharing: one document a trial for all lengths and depths, as nothing stands "
+        "against it; --sharing none asks each prompt by itself"
+    )
+
+
+def _budgeted(
+    settings: ProofSettings,
+    local: LocalRun,
+    able: Sharable,
+    deadline: float | None,
+    tell: Listener,
+) -> tuple[LocalRun, Budget]:
+    """What the plan will take; a plan that may be shortened until it fits the time, is."""
+    budget = local.budget(able.sharing, settings.calibrate, settings.seed, able.bytes)
+    left = None if deadline is None or not settings.shorten else deadline - time.monotonic()
+    while (
+        left is not None
+        and budget.seconds is not None
+        and budget.seconds > left
+        and len(local.plan.lengths) > 1
+    ):
+        *shorter, longest = local.plan.lengths
+        tell.note(
+            f"{longest:,} tokens are left out: with them this would take about "
+            f"{budget.seconds:,.0f} seconds here"
+        )
+        local = local.with_plan(planned(settings, tuple(shorter), able.sharing))
+        budget = local.budget(able.sharing, settings.calibrate, settings.seed, able.bytes)
+    return local, budget
 
 
 def _run(
-    settings: ProofSettings, local: LocalRun, sharing: Sharing, asking: Asking, tell: Listener
+    settings: ProofSettings, local: LocalRun, budget: Budget, asking: Asking, tell: Listener
 ) -> RunResult:
     """Calibrate nested prompts, fall back from them if they are another test, and ask."""
-    if sharing is Sharing.NESTED:
-        found, ended = local.calibrate(settings.calibrate, settings.seed, asking)
+    sharing = budget.sharing
+    if fallen := asking.store.facts().get("fallback"):
+        sharing = Sharing(fallen)
+    elif sharing is Sharing.NESTED and budget.calibrate is Calibrate.OFF:
+        why = "as was asked for" if settings.calibrate else "it would read more than nesting saves"
+        said = f"none, {why}; --calibrate short asks cells both ways"
+        asking.store.note({"calibration": said})
+    elif sharing is Sharing.NESTED:
+        tell.say(f"calibrating ({budget.calibrate})")
+        found, ended = local.calibrate(budget.calibrate, settings.seed, asking)
         if ended is not None:
             return ended
         if found is not None:
@@ -194,7 +307,11 @@ def _run(
             if found.real:
                 sharing = Sharing.PREFIX
                 asking.store.note({"fallback": sharing.value})
-    return local.run(sharing, asking)
+        tell.say("asking")
+    first = local.run(sharing, asking)
+    return until_certain(
+        settings, first, asking.store, lambda cells: local.run(sharing, asking, cells), tell
+    )
 
 
 def default_lengths(claimed: int | None) -> tuple[int, ...]:
@@ -209,110 +326,25 @@ def default_lengths(claimed: int | None) -> tuple[int, ...]:
     return (*lengths, claimed)
 
 
-def _plan(settings: ProofSettings, spec: PositionSpec) -> Plan:
-    lengths = settings.lengths or default_lengths(spec.claimed.tokens)
-    return make_plan(lengths, settings.depths, settings.trials, settings.controls)
-
-
-def check(settings: ProofSettings) -> None:
-    """Raise UsageError for numbers that cannot be, whoever is asked."""
-    if settings.distractors < 0 or settings.distractors > 100:
-        raise UsageError(f"{settings.distractors} distractors is impossible: 0 to 100 can be")
-    if not 1 <= settings.answer_tokens <= 1 << 16:
-        raise UsageError(f"{settings.answer_tokens} answer tokens is impossible: 1 to 65536 can be")
-
-
-def try_folder(folder: Path) -> None:
-    """Refuse, while it is cheap, a folder that cannot be written or that another run holds.
-
-    Nothing is held or left here: the store takes the folder for good once it knows which run
-    this is.
-    """
-    try:
-        if folder.is_dir():
-            FolderLock.take(folder).release()
-            return
-        above = next(parent for parent in folder.absolute().parents if parent.exists())
-        with TemporaryDirectory(prefix=".ropewalk-", dir=above):
-            pass
-    except OSError as error:
-        raise StoreError(
-            f"cannot make the run folder {folder} ({error.strerror}); choose another --out folder"
-        ) from error
-    if folder.exists():
-        raise StoreError(f"the run folder {folder} is a file; choose another --out folder")
-
-
-def _check_lengths(plan: Plan, maker: PromptMaker) -> None:
-    least = maker.minimum()
-    short = [length for length in plan.lengths if length < least]
-    if short:
-        raise LengthError(
-            f"a length of {short[0]} tokens cannot hold needle, question and answer: with this "
-            f"model's tokenizer the shortest is {least} tokens"
-        )
-
-
 def _facts(
-    settings: ProofSettings,
-    files: ModelFiles,
-    spec: PositionSpec,
-    identity: str,
-    tokens: Tokens,
-    sentences: tuple[str, ...] | None,
+    settings: ProofSettings, files: ModelFiles, spec: PositionSpec, identity: str, tokens: Tokens
 ) -> dict[str, str]:
-    """What the store keeps beside the answers: what makes the run this run, and how it was made."""
+    """What the store keeps of the model beside the answers, and of what ran it."""
     import torch
     import transformers
 
     from ropewalk import __version__
 
-    haystack = "generated"
-    if sentences is not None:
-        digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()[:16]
-        # By content: the same text by another path is the same haystack.
-        haystack = f"own text {digest}"
-    recipe = f"{RECIPE}, distractors {settings.distractors}"
-    if settings.chat:
-        recipe += f", answer tokens {settings.answer_tokens}"
     return {
         "name": files.title,
         "model": identity[:16],
         "schedule": schedule_fingerprint(spec),
         "rope": settings.rope or "as shipped",
         "tokenizer": tokens.fingerprint(),
-        "seed": str(settings.seed),
-        "haystack": haystack,
-        "recipe": recipe,
         "dtype": settings.dtype,
         "chat": "chat template" if settings.chat else "base prompt",
-        "command": settings.command,
         "versions": (
             f"ropewalk {__version__}, torch {torch.__version__}, "
             f"transformers {transformers.__version__}, Python {platform.python_version()}"
         ),
-        "date": time.strftime("%Y-%m-%d"),
     }
-
-
-def identity(facts: dict[str, str]) -> str:
-    """What makes a run this run, as one text."""
-    return "|".join(facts[name] for name in IDENTITY)
-
-
-def _folder_name(files: ModelFiles, settings: ProofSettings, facts: dict[str, str]) -> str:
-    """The same settings lead to the same folder, so that the same command goes on."""
-    digest = hashlib.sha256(identity(facts).encode()).hexdigest()
-    words = f"{files.title}-{settings.rope or ''}"
-    return f"{re.sub(r'[^A-Za-z0-9.]+', '-', words).strip('-')}-{digest[:8]}"
-
-
-def hash_by(facts: dict[str, str]) -> Callable[[Prompt], str]:
-    """Hashes model, schedule, tokenizer and everything else of IDENTITY with the prompt."""
-    start = identity(facts)
-
-    def hash_of(prompt: Prompt) -> str:
-        ids = ",".join(map(str, (*prompt.token_ids, -1, *prompt.value_ids)))
-        return hashlib.sha256(f"{start}|{ids}".encode()).hexdigest()
-
-    return hash_of

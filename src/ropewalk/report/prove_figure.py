@@ -88,8 +88,8 @@ class Figure:
     worst: tuple[Bar, ...]
 
 
-def figure(summary: RunSummary) -> Figure:
-    """Return where everything of the map of `summary` stands."""
+def figure(summary: RunSummary, task: str = "single") -> Figure:
+    """Return where everything of the map of `summary` stands; fields link to prompts of `task`."""
     lengths, depths = summary.lengths, summary.depths
     column_width = min(116.0, max(60.0, _WHOLE // len(lengths)))
     row_height = 36.0 if len(depths) <= 7 else 29.0
@@ -117,7 +117,7 @@ def figure(summary: RunSummary) -> Figure:
             (TOP + row_height * i + (row_height - GAP) / 2, heatmap.percent(depth))
             for i, depth in enumerate(depths)
         ),
-        fields=tuple(_fields(summary, column_width, row_height)),
+        fields=tuple(_fields(summary, column_width, row_height, task)),
         certain=edge(summary.effective.certain),
         possible=edge(summary.effective.possible),
         claimed=claimed,
@@ -130,9 +130,12 @@ def figure(summary: RunSummary) -> Figure:
     )
 
 
-def _fields(summary: RunSummary, column_width: float, row_height: float) -> list[FieldBox]:
+def _fields(
+    summary: RunSummary, column_width: float, row_height: float, task: str
+) -> list[FieldBox]:
     cells = heatmap.by_place(summary)
     fields = []
+    suffix = "" if task == "single" else f",,,{task}"
     for row, depth in enumerate(summary.depths):
         for column, length in enumerate(summary.lengths):
             cell = cells[length, depth]
@@ -149,7 +152,7 @@ def _fields(summary: RunSummary, column_width: float, row_height: float) -> list
                     ink=heatmap.ink(fill) if fill else "",
                     text=_WORDS.get(mark, heatmap.fraction(cell.share) + heatmap.flag(cell)),
                     tip=tip(cell),
-                    link=f"#cell={length},{depth!r}",
+                    link=f"#cell={length},{depth!r}{suffix}",
                     mark=mark.name.lower(),
                 )
             )

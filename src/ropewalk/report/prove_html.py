@@ -81,20 +81,26 @@ def render_html(
     audit: Mapping[str, object] | None,
     audit_text: str,
     prompts: Sequence[CellPrompt],
+    tasks: Mapping[str, RunSummary] | None = None,
 ) -> str:
-    """Return the report as HTML of fewer than `SIZE_LIMIT` bytes.
+    """Return the report as HTML of fewer than `SIZE_LIMIT` bytes; `tasks` get a map each.
 
     Raises MissingPartError without jinja2, and StoreError if even the barest map is too large.
     """
+    maps = dict(tasks or {"single": summary})
+    if len(maps) == 1:
+        maps = dict.fromkeys(maps, summary)
     for detail in sorted(_Detail, reverse=True):
-        bare = _page(summary, audit, audit_text, detail, {"rows": "", "pool": ""}, 0, len(prompts))
+        bare = _page(
+            summary, maps, audit, audit_text, detail, {"rows": "", "pool": ""}, 0, len(prompts)
+        )
         budget = SIZE_LIMIT - len(bare.encode()) - 200
         # Below this there is no room for prompts: rather give up the table, then the tips.
         if budget < 40_000 and detail is not _Detail.BARE:
             continue
         while budget > 0:
             data, listed = _packed(prompts, budget)
-            whole = _page(summary, audit, audit_text, detail, data, listed, len(prompts))
+            whole = _page(summary, maps, audit, audit_text, detail, data, listed, len(prompts))
             over = len(whole.encode()) - SIZE_LIMIT + 1
             if over <= 0:
                 return whole
@@ -153,11 +159,11 @@ def _by_interest(prompts: Sequence[CellPrompt]) -> list[CellPrompt]:
     by_outcome = sorted(
         prompts, key=lambda p: (_OUTCOME_ORDER.index(p.row.answer.outcome), p.row.cell.trial)
     )
-    seen: dict[tuple[int, float, Control], int] = {}
+    seen: dict[tuple[int, float, Control, str], int] = {}
     ranked = []
     for order, prompt in enumerate(by_outcome):
         cell = prompt.row.cell
-        place = (cell.length, cell.depth, cell.control)
+        place = (cell.length, cell.depth, cell.control, cell.task)
         seen[place] = seen.get(place, -1) + 1
         ranked.append((seen[place], order))
     return [by_outcome[order] for _, order in sorted(ranked)]
@@ -190,6 +196,7 @@ def _row(prompt: CellPrompt, kind: _Kind, runs: Runs) -> list[object]:
         clip(prompt.show, _FACT_LIMIT),
         int(kind),
         runs,
+        cell.task,
     ]
 
 
@@ -199,6 +206,7 @@ def _json(value: object) -> bytes:
 
 def _page(
     summary: RunSummary,
+    maps: Mapping[str, RunSummary],
     audit: Mapping[str, object] | None,
     audit_text: str,
     detail: _Detail,
@@ -219,11 +227,12 @@ def _page(
     style, script = page.asset("prove.css"), page.asset("prove.js")
     audit_json = "" if audit is None else json.dumps(audit, indent=2, default=str)
     return environment.get_template("prove.html.j2").render(
-        summary=summary,
-        effective=summary.effective,
-        figure=prove_figure.figure(summary),
+        whole=summary,
+        maps=[
+            (name, each, prove_figure.figure(each, name), heatmap.by_place(each))
+            for name, each in maps.items()
+        ],
         shape=prove_figure,
-        cells=heatmap.by_place(summary),
         facts={clip(k, 100): clip(v, _FACT_LIMIT) for k, v in facts.items()},
         title=clip(summary.facts.get("name") or facts.get("model", "this model"), 200),
         audit_text=clip(audit_text, _AUDIT_LIMIT),

@@ -34,7 +34,9 @@ def write_report(proof: Proof) -> Path:
     if proof.audit is not None:
         audit = to_json(proof.audit)
         text = "\n".join(line for line, _ in audit_lines(proof.audit, width=AUDIT_WIDTH))
-    html = render_html(proof.summary, audit=audit, audit_text=text, prompts=prompts)
+    html = render_html(
+        proof.summary, audit=audit, audit_text=text, prompts=prompts, tasks=proof.tasks
+    )
     path = proof.folder / REPORT
     write_whole(path, html)
     return path

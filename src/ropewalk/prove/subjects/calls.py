@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from ropewalk.models.load import entry
 from ropewalk.prove.subjects.memory import free_memory, give_back
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class ModelCalls:
     @property
     def device(self) -> torch.device:
         """Where token ids go in."""
-        device: torch.device = self.model.device
+        device: torch.device = entry(self.model)
         return device
 
     @property

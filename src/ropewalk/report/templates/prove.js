@@ -3,7 +3,7 @@
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("data").textContent);
   const fields = new Map();
-  for (const link of document.querySelectorAll("a[data-at]")) fields.set(link.dataset.at, link);
+  for (const link of document.querySelectorAll("a[data-at]")) fields.set(`${link.dataset.map}:${link.dataset.at}`, link);
 
   const unpack = async (text) => {
     if (!text) return new Uint8Array();
@@ -42,14 +42,15 @@
 
   const number = (n) => n.toLocaleString("en-US");
   const percent = (d) => `${Math.round(1000 * d) / 10} %`;
-  const link = (row) => `#cell=${row[0]},${row[1]},${row[2]}` + (row[3] === "none" ? "" : `,${row[3]}`);
+  const link = (row) => `#cell=${row[0]},${row[1]},${row[2]}` +
+    (row[3] === "none" && row[16] === "single" ? "" : `,${row[3]}`) + (row[16] === "single" ? "" : `,${row[16]}`);
 
   const place = () => {
     const match = /^#cell=(.+)$/.exec(location.hash);
     if (!match) return null;
-    const [length, depth, trial, control] = decodeURIComponent(match[1]).split(",");
+    const [length, depth, trial, control, task] = decodeURIComponent(match[1]).split(",");
     return { length: Number(length), depth: depth ? Number(depth) : null,
-             trial: trial ? Number(trial) : null, control: control || "none" };
+             trial: trial ? Number(trial) : null, control: control || "none", task: task || "single" };
   };
 
   const say = (text) => { $("reader-hint").textContent = text; };
@@ -58,8 +59,9 @@
     const at = place();
     if (!at) return;
     for (const field of fields.values()) {
-      const own = field.getAttribute("href").slice(6).split(",").map(Number);
-      if (at.control === "none" && own[0] === at.length && own[1] === at.depth) field.setAttribute("aria-current", "true");
+      const own = field.getAttribute("href").slice(6).split(",");
+      if (at.control === "none" && Number(own[0]) === at.length && Number(own[1]) === at.depth &&
+          (own[4] || "single") === at.task) field.setAttribute("aria-current", "true");
       else field.removeAttribute("aria-current");
     }
     $("reader").hidden = true;
@@ -68,10 +70,10 @@
       return;
     }
     const [rows, pool] = await load();
-    const own = rows.filter((r) => r[0] === at.length && r[3] === at.control &&
+    const own = rows.filter((r) => r[0] === at.length && r[3] === at.control && r[16] === at.task &&
       (at.depth === null || r[1] === at.depth)).sort((a, b) => a[1] - b[1] || a[2] - b[2]);
     const row = at.trial === null ? own[0] : own.find((r) => r[2] === at.trial);
-    const name = at.control === "none" ? "" : `, ${at.control}`;
+    const name = (at.control === "none" ? "" : `, ${at.control}`) + (at.task === "single" ? "" : `, task ${at.task}`);
     const where = `${number(at.length)} tokens` + (at.depth === null ? "" : `, depth ${percent(at.depth)}`) + name;
     if (!row) {
       say(`No answer of this field (${where}) is kept in this report.`);
@@ -131,7 +133,7 @@
     const field = step && event.target.closest?.("a[data-at]");
     if (!field) return;
     const [row, column] = field.dataset.at.split(",").map(Number);
-    const next = fields.get(`${row + step[0]},${column + step[1]}`);
+    const next = fields.get(`${field.dataset.map}:${row + step[0]},${column + step[1]}`);
     if (next) { event.preventDefault(); next.focus(); }
   });
   // A click moves to the prompt where it is out of sight; a link opened from elsewhere does too.

@@ -17,12 +17,21 @@ import pytest
 
 from ropewalk.cli.prove import endpoint_settings
 from ropewalk.errors import UsageError
+from ropewalk.prove.calibration import Calibrate
+from ropewalk.prove.cells import Sharing
 from ropewalk.prove.session import ProofSettings, prove
 from ropewalk.prove.store import Store
 from ropewalk.prove.subjects.endpoint.client import checked_url
 from ropewalk.prove.subjects.endpoint.settings import EndpointSettings
 
-GRID = ProofSettings("openai:smol", lengths=(150, 220), depths=(0.0, 1.0), trials=2, controls=0)
+GRID = ProofSettings(
+    "openai:smol",
+    lengths=(150, 220),
+    depths=(0.0, 1.0),
+    trials=2,
+    controls=0,
+    sharing=Sharing.NONE,
+)
 KEY = "sk-verysecret-0123456789"
 MakeProxy = Callable[..., Any]
 
@@ -94,7 +103,7 @@ def test_a_secret_in_an_address_is_refused(url: str) -> None:
 def test_the_key_is_sent_and_is_nowhere_else(proxy: MakeProxy, tmp_path: Path) -> None:
     through = proxy("ok", "ok", "ok", "ok", "500")
     words = ("--lengths", "150", "--depths", "0,100", "--trials", "1", "--controls", "0")
-    where = ("--base-url", through.url, "--out", "run", "--csv", "rows.csv")
+    where = ("--sharing", "none", "--base-url", through.url, "--out", "run", "--csv", "rows.csv")
     code, out, err = ran(tmp_path, *words, *where, OPENAI_API_KEY=KEY)
     assert code == 0, err
     assert all(f"Bearer {KEY}" in headers for headers in through.headers)
@@ -120,7 +129,8 @@ def test_the_key_is_sent_and_is_nowhere_else(proxy: MakeProxy, tmp_path: Path) -
 def test_a_killed_run_ends_with_the_table_of_one_that_was_not(
     proxy: MakeProxy, tmp_path: Path
 ) -> None:
-    words = ("--lengths", "150,220", "--depths", "0,100", "--trials", "2", "--controls", "0")
+    grid = "--lengths 150,220 --depths 0,100 --trials 2 --controls 0 --sharing none"
+    words = grid.split()
     slow = proxy(*("delay",) * 40)
     process = started(tmp_path, *words, "--base-url", slow.url, "--out", "run")
     database = tmp_path / "run" / "results.sqlite"
@@ -163,6 +173,11 @@ def test_manners_without_a_server_are_not_dropped_in_silence(
         ({"rope": "yarn:2"}, "--rope cannot change a model at a server"),
         ({"dtype": "bfloat16"}, "--device and --dtype are the server's"),
         ({"endpoint": None}, "say where, with --base-url"),
+        ({"device_map": "auto"}, "--device-map is for a model that is run here"),
+        (
+            {"sharing": None, "calibrate": Calibrate.FULL},
+            "--calibrate full is for a model that is run here",
+        ),
         (
             {"chat": True, "endpoint": EndpointSettings(("http://h/v1",), api="completions")},
             "exclude each other",

@@ -20,7 +20,14 @@ from ropewalk.prove.subjects.endpoint.settings import EndpointSettings
 pytestmark = pytest.mark.model
 
 MakeProxy = Callable[..., Any]
-GRID = ProofSettings("openai:smol", lengths=(150, 220), depths=(0.0, 1.0), trials=2, controls=0)
+GRID = ProofSettings(
+    "openai:smol",
+    lengths=(150, 220),
+    depths=(0.0, 1.0),
+    trials=2,
+    controls=0,
+    sharing=Sharing.NONE,
+)
 
 
 def at(settings: ProofSettings, *urls: str, **manners: Any) -> ProofSettings:
@@ -200,7 +207,7 @@ def test_in_nested_order_most_of_every_prompt_comes_from_the_servers_cache(
     llama: str, tmp_path: Path
 ) -> None:
     settings = replace(GRID, lengths=(200, 400), depths=(0.0, 0.5, 0.9), trials=1, out=tmp_path)
-    proof = prove_endpoint(at(settings, llama), sharing=Sharing.NESTED)
+    proof = prove_endpoint(at(replace(settings, sharing=Sharing.NESTED), llama))
     cached, tokens = cached_share(proof.rows)
     assert tokens > 0.95 * 3 * (200 + 400)
     # One document of 400 tokens is read, and six questions.

@@ -1,0 +1,102 @@
+"""What makes a run this run, and where its answers go: facts, hashes, the run folder's name."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ropewalk.errors import StoreError
+from ropewalk.prove.cells import Prompt
+from ropewalk.prove.lock import FolderLock
+from ropewalk.prove.settings import ProofSettings
+from ropewalk.prove.store import IDENTITY
+from ropewalk.prove.tasks.own import OwnDocuments
+
+RECIPE = 2
+"""Raised when the layout of prompts changes: answers to older prompts are then another run's."""
+
+
+def settings_facts(
+    settings: ProofSettings,
+    sentences: tuple[str, ...] | None,
+    own: OwnDocuments | None,
+    *,
+    chat: bool,
+    salted: bool = False,
+) -> dict[str, str]:
+    """What the store keeps of the settings beside the answers, whoever is asked.
+
+    Texts of the user's are known by content: the same by another path are the same.
+    """
+    recipe = f"{RECIPE}, distractors {settings.distractors}"
+    if chat:
+        recipe += f", answer tokens {settings.answer_tokens}"
+    if salted:
+        recipe += ", salted"
+    if settings.all_tasks != ("single",):
+        recipe += f", tasks {' + '.join(settings.all_tasks)}"
+    if own is not None:
+        recipe += f", own questions {_digest(repr((sorted(own.documents.items()), own.questions)))}"
+    until = settings.until_certain
+    return {
+        "seed": str(settings.seed),
+        "haystack": (
+            "generated" if sentences is None else f"own text {_digest(chr(10).join(sentences))}"
+        ),
+        "recipe": recipe,
+        "command": settings.command,
+        "date": time.strftime("%Y-%m-%d"),
+        **({} if until is None else {"until_certain": str(until.most_trials)}),
+    }
+
+
+def identity(facts: dict[str, str]) -> str:
+    """What makes a run this run, as one text."""
+    return "|".join(facts[name] for name in IDENTITY)
+
+
+def hash_by(facts: dict[str, str]) -> Callable[[Prompt], str]:
+    """Hashes model, schedule, tokenizer and everything else of IDENTITY with the prompt."""
+    start = identity(facts)
+
+    def hash_of(prompt: Prompt) -> str:
+        ids = ",".join(map(str, (*prompt.token_ids, -1, *prompt.value_ids)))
+        return hashlib.sha256(f"{start}|{ids}".encode()).hexdigest()
+
+    return hash_of
+
+
+def folder_name(title: str, facts: dict[str, str]) -> str:
+    """The same settings lead to the same folder, so that the same command goes on."""
+    digest = hashlib.sha256(identity(facts).encode()).hexdigest()
+    words = re.sub(r"[^A-Za-z0-9.]+", "-", title).strip("-")
+    return f"{words or 'served'}-{digest[:8]}"
+
+
+def try_folder(folder: Path) -> None:
+    """Refuse, while it is cheap, a folder that cannot be written or that another run holds.
+
+    Nothing is held or left here: the store takes the folder for good once it knows which run
+    this is.
+    """
+    try:
+        if folder.is_dir():
+            FolderLock.take(folder).release()
+            return
+        above = next(parent for parent in folder.absolute().parents if parent.exists())
+        with TemporaryDirectory(prefix=".ropewalk-", dir=above):
+            pass
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the run folder {folder} ({error.strerror}); choose another --out folder"
+        ) from error
+    if folder.exists():
+        raise StoreError(f"the run folder {folder} is a file; choose another --out folder")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
