@@ -185,7 +185,7 @@ OPTIONS = {
         "--html",
         "--json",
     },
-    "demo": set(),
+    "demo": {"--full"},
     "show": {"folder", "--cell", "--threshold"},
     "table near": {
         "words",

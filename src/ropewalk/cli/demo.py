@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 SECONDS = 230.0
@@ -12,14 +14,27 @@ DOCUMENTS = 3
 
 NEXT = """
 What to try next:
+  ropewalk demo --full                                     a small model stretched and tuned
   ropewalk prove smollm2 --lengths 2048,12000              beyond the length it claims
   ropewalk prove smollm2 --lengths 2048,12000 --rope yarn:2  the same with another schedule
   ropewalk audit PATH                                      what another model's files say
   ropewalk prove PATH                                      what another model finds"""
 
 
-def demo_command() -> None:
+def demo_command(
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full", help="The embedded model instead: proved, stretched, tuned, proved again."
+        ),
+    ] = False,
+) -> None:
     """Audit and prove SmolLM2-135M-Instruct, from its GGUF file to a heat map and a report."""
+    if full:
+        from ropewalk.cli.story import tell_story
+
+        tell_story()
+        return
     from rich.console import Console
 
     from ropewalk.audit import audit
