@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ropewalk.errors import LengthError
-from ropewalk.prove.cells import Cell, Control, Outcome, Prompt
-from ropewalk.prove.cost import reading
+from ropewalk.prove.cells import Cell, Control, Outcome, Prompt, Sharing
+from ropewalk.prove.cost import Budget, reading
 from ropewalk.prove.documents import INTRODUCTION, DocumentMaker
 from ropewalk.prove.plan import make_plan
 from ropewalk.prove.prompt import CHAT_ANSWER_TOKENS, PromptMaker
@@ -155,7 +155,8 @@ def test_the_plan_says_what_its_own_prompts_read(tiny_tokenizer: Callable[[str],
     assert abs(said.independent - alone) <= 0.01 * alone
     assert abs(said.shared - shared) <= 0.05 * shared
     assert said.saving > 4
-    assert said.price(2.0) == pytest.approx((said.independent * 2e-6, said.shared * 2e-6))
+    budget = Budget(Sharing.NESTED, len(plan.cells), 40_000, 1_000_000)
+    assert budget.lines(2.5)[1] == "price: 0.10; without sharing 2.50"
     single = reading(plan, make.single)
     assert single.saving > 1.5
 

@@ -148,8 +148,8 @@ def test_a_killed_run_ends_with_the_table_of_one_that_was_not(
     after = kept(tmp_path / "run")
     assert {key: after[key] for key in before} == before
     assert len(json.loads(out)["rows"]) == len(after) == 8
-    grid = replace(GRID, out=tmp_path / "other", endpoint=EndpointSettings((proxy().url,)))
-    whole = prove(grid)
+    settings = replace(GRID, out=tmp_path / "other", endpoint=EndpointSettings((proxy().url,)))
+    whole = prove(settings)
     assert kept(whole.folder) == after
 
 
