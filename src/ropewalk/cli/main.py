@@ -75,7 +75,7 @@ app.command("pack", short_help="Texts into rows for training, and the distances 
 app.command("compare", short_help="Encodings trained alike, and measured beyond their length.")(
     compare_command
 )
-app.command("demo", short_help="Both on a small real model, in three minutes.")(demo_command)
+app.command("demo", short_help="Both on a small real model, in up to four minutes.")(demo_command)
 app.command("show", short_help="A proof again, or one prompt of it.")(show_command)
 app.command("trace", short_help="A text into a model, step by step, beside our own numbers.")(
     trace_command
