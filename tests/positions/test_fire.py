@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -77,8 +78,15 @@ def test_autocast_and_sixteen_bits_leave_the_bias_in_32() -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [{"heads": 0}, {"heads": 2, "width": 0}, {"heads": 2, "initial_c": math.nan}]
+    "sizes",
+    [
+        {"heads": 0},
+        {"heads": 2, "width": 0},
+        {"heads": 2, "initial_c": math.nan},
+        {"heads": 2, "initial_c": math.inf},
+        {"heads": 2, "initial_threshold": 1e300},
+    ],
 )
-def test_sizes_that_are_not_above_zero_are_refused(sizes: dict[str, int]) -> None:
+def test_sizes_and_starts_that_no_number_can_be_made_of_are_refused(sizes: dict[str, Any]) -> None:
     with pytest.raises(PositionError, match="must be above 0"):
         Fire(**sizes)

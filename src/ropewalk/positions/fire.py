@@ -15,13 +15,16 @@ from ropewalk.errors import PositionError
 from ropewalk.positions.base import Description, PositionEncoding
 from ropewalk.positions.relative import check_pair, widened
 
+_MOST = 1e9
+"""Times any position, single precision still holds it."""
+
 
 class Fire(PositionEncoding):
     """A trained function of relative distance for `heads` heads; causal, as in the paper.
 
     `width` is the hidden layer's, `initial_threshold` L and `initial_c` c at the start; c and a
     multiplier of L are trained, and enter as |c| and |L|, as in the authors' code. Raises
-    PositionError for sizes or starting values that are not above 0.
+    PositionError for sizes or starting values that are not above 0, or beyond all sense.
     """
 
     causal_only = True
@@ -41,8 +44,8 @@ class Fire(PositionEncoding):
             ("initial_c", initial_c),
             ("initial_threshold", initial_threshold),
         ):
-            if not value > 0:
-                raise PositionError(f"{name} is {value}; it must be above 0")
+            if not 0 < value <= _MOST:
+                raise PositionError(f"{name} is {value}; it must be above 0, and {_MOST:g} at most")
         self.heads = heads
         self.initial_c, self.initial_threshold = initial_c, initial_threshold
         self.hidden = nn.Linear(1, width)
