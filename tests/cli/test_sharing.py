@@ -16,6 +16,8 @@ import pytest
 from ropewalk.errors import StoreError
 from ropewalk.prove.calibration import judge
 from ropewalk.prove.cells import Row, Sharing
+from ropewalk.prove.local_run import Asking, LocalRun
+from ropewalk.prove.progress import RunResult
 from ropewalk.prove.store import Store
 from tests.cli.conftest import Prove, environment
 
@@ -133,6 +135,24 @@ def test_a_real_difference_falls_back_to_shared_beginnings_and_stays_there(
     monkeypatch.undo()
     again = prove(tiny_model, *grid)
     assert again.rows() == done.rows()
+
+
+def test_a_calibration_that_takes_half_of_the_time_is_given_up_and_the_map_is_drawn(
+    prove: Prove, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    def slow(_self: LocalRun, _mode: object, _seed: int, asking: Asking) -> tuple[None, RunResult]:
+        assert asking.deadline is not None
+        given.append(asking.deadline - time.monotonic())
+        return None, RunResult(0, 14, 0, interrupted=False, out_of_time=True)
+
+    monkeypatch.setattr(LocalRun, "calibrate", slow)
+    done = prove(tiny_model, *GRID, "--sharing", "nested", "--calibrate", "short", "--minutes", "4")
+    assert 90 < given[0] < 121
+    assert "not finished in half of the time" in done.facts()["calibration"]
+    assert len(done.rows()) == 14
+    assert "all depths" in done.out
 
 
 def changed(model: Path, folder: Path, **values: object) -> Path:

@@ -31,7 +31,7 @@ from ropewalk.rope.spec import LearnedPositions, PositionSpec
 
 Make = Callable[[Cell], Prompt]
 
-_PACED = 256
+_PACED = 512
 """Tokens that are read to see how fast this machine is."""
 
 
@@ -49,8 +49,16 @@ class LocalRun:
     """Everything that asks a loaded `model`, once it is known to turn by `spec`."""
 
     def __init__(
-        self, model: Any, tokens: Tokens, spec: PositionSpec, plan: Plan, single: PromptMaker
+        self,
+        model: Any,
+        tokens: Tokens,
+        spec: PositionSpec,
+        plan: Plan,
+        single: PromptMaker,
+        seconds: float | None = None,
     ) -> None:
+        # Measured once: a second look at a busy machine may say something else.
+        self._seconds = seconds
         self._model = model
         self._tokens = tokens
         self._spec = spec
@@ -66,7 +74,7 @@ class LocalRun:
 
     def with_plan(self, plan: Plan) -> LocalRun:
         """The same model, asked another plan of the same lengths and depths."""
-        return LocalRun(self._model, self._tokens, self._spec, plan, self._single)
+        return LocalRun(self._model, self._tokens, self._spec, plan, self._single, self._seconds)
 
     def able(self, wanted: Sharing) -> Sharable:
         """What the prompts of the plan may share on this model."""
@@ -92,7 +100,10 @@ class LocalRun:
             mode = calibrate or default_calibrate(read, besides.shared)
         if mode is Calibrate.OFF:
             besides = Reading()
-        cost = CostModel().fit([(_PACED, self._pace())])
+        if self._seconds is None:
+            # The better of two: what disturbs a look makes it slower, never faster.
+            self._seconds = min(self._pace(), self._pace())
+        cost = CostModel().fit([(_PACED, self._seconds)])
         return Budget(
             sharing=sharing,
             prompts=len(self._plan.cells),

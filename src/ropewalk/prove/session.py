@@ -298,9 +298,17 @@ def _run(
         asking.store.note({"calibration": said})
     elif sharing is Sharing.NESTED:
         tell.say(f"calibrating ({budget.calibrate})")
-        found, ended = local.calibrate(budget.calibrate, settings.seed, asking)
-        if ended is not None:
+        # Of a limited time the half at most: a map that is not calibrated is better than none.
+        half = asking.deadline and (time.monotonic() + asking.deadline) / 2
+        found, ended = local.calibrate(
+            budget.calibrate, settings.seed, replace(asking, deadline=half)
+        )
+        if ended is not None and ended.interrupted:
             return ended
+        if ended is not None:
+            said = "not finished in half of the time, so that nested answers are not calibrated"
+            tell.note(f"calibration: {said}")
+            asking.store.note({"calibration": said})
         if found is not None:
             tell.note(found.sentence)
             asking.store.note({"calibration": found.sentence})
