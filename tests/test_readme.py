@@ -32,6 +32,12 @@ def test_every_heat_map_of_the_readme_stands_in_the_kept_result_line_for_line() 
         assert kept[start : start + len(block)] == block
 
 
+def test_the_story_of_the_readme_stands_in_its_kept_result() -> None:
+    kept = (ROOT / "benchmarks" / "results" / "demo_full.txt").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```text\n(\$ ropewalk demo --full\n.*?)```", README, re.DOTALL)
+    assert block in kept
+
+
 def test_the_readme_names_the_two_commands_first() -> None:
     first_screen = "\n".join(README.splitlines()[:20])
     assert "make demo" in first_screen
