@@ -225,3 +225,37 @@ def test_what_is_no_input_is_refused(ids: Tensor) -> None:
         model()
     with pytest.raises(PositionError, match="the table has 64 rows"):
         model(ids + 60)
+
+
+@pytest.mark.parametrize("position", EVERY)
+@pytest.mark.parametrize("added", [False, True])
+def test_a_mask_for_every_query_keeps_branches_behind_one_text_apart(
+    position: Position, added: bool, ids: Tensor
+) -> None:
+    model, text, branches = _decoder(position), ids[:1, :8], (ids[:1, 8:12], ids[:1, 12:17])
+    first = model(text, use_cache=True)
+    cache = getattr(first, "cache", None) or first.past_key_values
+    sizes = [branch.shape[1] for branch in branches]
+    positions = torch.cat([8 + torch.arange(size) for size in sizes])[None]
+    seen = torch.zeros(sum(sizes), 8 + sum(sizes), dtype=torch.bool)
+    seen[:, :8] = True
+    start = 0
+    for size in sizes:
+        seen[start : start + size, 8 + start : 8 + start + size] = True
+        start += size
+    mask = seen[None, None]
+    if added:
+        mask = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
+    both = model(
+        torch.cat(branches, 1), attention_mask=mask, position_ids=positions, cache=cache
+    ).logits
+    start = 0
+    for branch, size in zip(branches, sizes, strict=True):
+        alone = model(torch.cat((text, branch), 1)).logits[:, 8:]
+        torch.testing.assert_close(both[:, start : start + size], alone, atol=1e-5, rtol=1e-5)
+        start += size
+
+
+def test_a_mask_for_other_queries_is_refused(ids: Tensor) -> None:
+    with pytest.raises(PositionError, match=r"\(batch, heads, 20, 20\)"):
+        _decoder("rope")(ids, attention_mask=torch.ones(1, 1, 20, 19, dtype=torch.bool))

@@ -27,6 +27,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from ropewalk.attention import attention
+from ropewalk.attention.given import query_mask, real_tokens
 from ropewalk.dialects.hf.families import OWN_TYPE
 from ropewalk.errors import ConfigError, PositionError, ScheduleError
 from ropewalk.kernels.bounds import check_token_rows
@@ -198,9 +199,13 @@ class _Where:
             raise PositionError(
                 "documents were given together with a cache; packed rows are read at once"
             )
-        self.mask = _real(attention_mask, batch, past + length)
+        self.mask, padding = None, attention_mask
+        if attention_mask is not None and attention_mask.dim() == 4:
+            self.mask, padding = query_mask(attention_mask, length, past + length), None
+        real = real_tokens(padding, batch, past + length)
         if position_ids is None:
-            position_ids = _counted(self.mask, past, vectors)
+            position_ids = _counted(real, past, vectors)
+        self.mask = real if self.mask is None else self.mask
         self.k_position_ids: Tensor | None = None
         if cache is not None:
             position_ids = position_ids.expand(batch, -1)
@@ -213,19 +218,6 @@ class _Where:
 
 _POSITIONS = "ropewalk_position_ids"
 """Under this name a cache keeps the positions (batch, tokens) of the keys that it holds."""
-
-
-def _real(attention_mask: Tensor | None, batch: int, total: int) -> Tensor | None:
-    """Bools (batch, total), True at real tokens; None where nothing is padding."""
-    if attention_mask is None:
-        return None
-    if tuple(attention_mask.shape) != (batch, total):
-        raise PositionError(
-            f"attention_mask has shape {tuple(attention_mask.shape)}; it is ({batch}, {total}): "
-            "a row for each sequence, and all of its tokens, cached ones included"
-        )
-    real = attention_mask != 0
-    return None if bool(real.all()) else real
 
 
 def _counted(mask: Tensor | None, past: int, vectors: Tensor) -> Tensor:
@@ -317,12 +309,11 @@ class Decoder(PreTrainedModel, GenerationMixin):
 
         `input_ids` (batch, sequence) or `inputs_embeds` with hidden_size channels. Without
         `position_ids` tokens count on from what the cache holds, padding left out.
-        `attention_mask` (batch, all tokens) is 0 at padding. `documents` (batch, sequence) keeps
-        packed documents apart. `labels` are shifted here; -100 is left out; the loss is their
-        mean, or their sum over `num_items_in_batch` as Trainer gives it. `hidden_states` holds
-        the input of every block and the normed output of the last. `return_dict=False` gives a
-        tuple. Raises PositionError for ids outside the table, for positions that the encoding
-        cannot take, and for a mask or a cache that does not fit.
+        `attention_mask` (batch, all tokens) is 0 at padding; with four dimensions it says which
+        keys each query sees. `documents` (batch, sequence) keeps packed documents apart. `labels`
+        are shifted here; -100 is left out; the loss is their mean, or their sum over
+        `num_items_in_batch`. `hidden_states`: every block's input and the last normed output.
+        `return_dict=False` gives a tuple. Raises PositionError for what does not fit.
         """
         cache = past_key_values if cache is None else cache
         inputs_embeds = self._vectors(input_ids, inputs_embeds)
