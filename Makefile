@@ -45,6 +45,8 @@ bench: .venv/.bench
 	$(BIN)/python benchmarks/prove_throughput.py
 	$(BIN)/python -m benchmarks.cpu
 	$(BIN)/python -m benchmarks.near
+	$(BIN)/python -m benchmarks.packing
+	$(BIN)/python benchmarks/table_health.py
 
 # Hours on two cores: the three heat maps of the README, and a model extended to twice its length.
 heavy: .venv/.dev
