@@ -11,6 +11,8 @@ from ropewalk.prove.store import Store
 
 Work = tuple[int, int]
 """Tokens to read for a cell, and how many stand before them: (start, tokens)."""
+Pace = tuple[int, int, float]
+"""The same of an answer that was seen, and the seconds it took: (start, tokens, seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,25 @@ def whole_prompt(cell: Cell) -> Work:
     return 0, cell.length
 
 
+def whole_row(row: Row) -> Pace:
+    """What an answer took whose prompt was read by itself, the tokens of the answer with it."""
+    return 0, row.actual_length, row.answer.seconds
+
+
+def shared_row(row: Row) -> Pace:
+    """What an answer took whose prompt went on from text that had been read."""
+    if not row.tokens_read:
+        return whole_row(row)
+    return max(0, row.actual_length - row.tokens_read), row.tokens_read, row.answer.seconds
+
+
 class Progress:
     """Counts what is done and expects what remains.
 
     Cells that the store knows count as done from the start, so that a bar goes on where it
     stood. Should a prompt have changed since, its cell is asked again and counts once. Only rows
     of the run's own `sharing` count; `work` says what each cell costs, and `cost` how long that
-    takes until an answer was seen.
+    takes until an answer was seen; `pace` says the same of answers.
     """
 
     def __init__(
@@ -66,17 +80,19 @@ class Progress:
         sharing: Sharing = Sharing.NONE,
         work: Callable[[Cell], Work] = whole_prompt,
         cost: CostModel | None = None,
+        pace: Callable[[Row], Pace] = shared_row,
     ) -> None:
         kept = [row for row in store.rows() if row.sharing is sharing]
         rows = [row for row in kept if row.answer.outcome is not Outcome.ERROR]
         self._plan = plan
         self._work = work
         self._guess = cost or CostModel()
+        self._pace = pace
         self._done = {row.cell for row in rows} & set(plan.cells)
         # A cell leaves this once it was tried: an ERROR is not done, but does not remain either.
         self._ahead = dict.fromkeys(cell for cell in plan.cells if cell not in self._done)
         # Kept answers of the same folder tell from the first cell on how fast this goes.
-        self._seen = [_pace(row) for row in rows if row.answer.outcome in JUDGED]
+        self._seen = [pace(row) for row in rows if row.answer.outcome in JUDGED]
         self._asked = 0
 
     def skip(self, cell: Cell) -> Event:
@@ -90,7 +106,7 @@ class Progress:
         if row.answer.outcome is not Outcome.ERROR:
             self._done.add(row.cell)
         if row.answer.outcome in JUDGED:
-            self._seen.append(_pace(row))
+            self._seen.append(self._pace(row))
         return self._event(row.cell, row)
 
     def expected(self, tokens: int, start: int = 0) -> float:
@@ -120,10 +136,3 @@ class Progress:
             eta_seconds=sum(cost.seconds(tokens, start) for start, tokens in work),
             row=row,
         )
-
-
-def _pace(row: Row) -> tuple[int, int, float]:
-    if not row.tokens_read:
-        return 0, row.actual_length, row.answer.seconds
-    start = max(0, row.actual_length - row.tokens_read)
-    return start, row.tokens_read, row.answer.seconds

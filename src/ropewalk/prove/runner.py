@@ -14,7 +14,7 @@ from typing import Protocol
 from ropewalk.errors import RopewalkError
 from ropewalk.prove.cells import Answer, Cell, Outcome, Prompt, Row
 from ropewalk.prove.plan import Plan
-from ropewalk.prove.progress import Event, Progress, RunResult
+from ropewalk.prove.progress import Event, Progress, RunResult, whole_row
 from ropewalk.prove.store import Store
 from ropewalk.prove.subjects.memory import is_out_of_memory
 
@@ -53,7 +53,7 @@ def run(
     ERRORS_IN_A_ROW errors in a row, and StoreError when an answer cannot be kept; in both cases
     what was kept stays.
     """
-    progress = Progress(plan, store)
+    progress = Progress(plan, store, pace=whole_row)
     errors = ErrorsInARow()
     try:
         for kind in {(cell.length, cell.control): cell for cell in plan.cells}.values():
