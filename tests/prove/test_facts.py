@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.prove.cells import Answer, Cell, Outcome, Row
+from ropewalk.prove.cells import Answer, Cell, Outcome, Row, Sharing
 from ropewalk.prove.facts import plan_facts, summary_of
 from ropewalk.prove.plan import make_plan
 from ropewalk.prove.statistics import AbsoluteThreshold, RelativeThreshold, summarise
@@ -57,6 +59,14 @@ def test_prompts_that_did_not_fit_are_not_counted_as_read() -> None:
     facts = plan_facts(PLAN, RelativeThreshold(0.85), spec(8192, None))
     asked = summary_of([*ROWS, too_long], facts).facts["asked"]
     assert asked == "8 prompts, 12,000 tokens, 4 s, 3,000 tokens a second; 1 more were not read"
+
+
+def test_text_that_prompts_share_counts_once_as_read_and_so_does_the_speed() -> None:
+    shared = [replace(row, sharing=Sharing.NESTED, tokens_read=50) for row in ROWS[1:]]
+    first = replace(ROWS[0], sharing=Sharing.NESTED, tokens_read=1000)
+    asked = summary_of([first, *shared], {}).facts["asked"]
+    # 1,000 and seven times 50 tokens, in eight halves of a second.
+    assert asked == "8 prompts, 12,000 tokens (1,350 of them read), 4 s, 338 tokens a second"
 
 
 def test_another_threshold_stands_in_for_the_runs_own() -> None:

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from ropewalk.errors import StoreError
 from ropewalk.prove import reasons
-from ropewalk.prove.cells import Control, Outcome, Row
+from ropewalk.prove.cells import Control, Outcome, Row, Sharing
 from ropewalk.prove.plan import Plan
+from ropewalk.prove.progress import Pace, shared_row, whole_row
 from ropewalk.prove.served import served_facts
 from ropewalk.prove.statistics import (
     AbsoluteThreshold,
@@ -95,13 +96,24 @@ def _mode(facts: Mapping[str, str]) -> str:
 
 
 def _totals(rows: Sequence[Row]) -> dict[str, str]:
-    """How much was read, how fast, and how many prompts never were (too long, or broken)."""
+    """How much was asked and read, how fast, and how many prompts never were (too long, or broken).
+
+    Text that prompts share is read once, and the speed is that of reading.
+    """
     read = [row for row in rows if row.answer.outcome not in (Outcome.OVERFLOW, Outcome.ERROR)]
-    tokens = sum(row.actual_length for row in read)
+    asked = sum(row.actual_length for row in read)
+    taken = sum(tokens for _, tokens, _ in map(_pace, read))
     seconds = sum(row.answer.seconds for row in read)
-    speed = f", {tokens / seconds:,.0f} tokens a second" if seconds else ""
+    once = f" ({taken:,} of them read)" if taken < asked else ""
+    speed = f", {taken / seconds:,.0f} tokens a second" if seconds else ""
     unread = f"; {len(rows) - len(read)} more were not read" if len(read) < len(rows) else ""
-    return {"asked": f"{len(read)} prompts, {tokens:,} tokens, {seconds:,.0f} s{speed}{unread}"}
+    return {
+        "asked": f"{len(read)} prompts, {asked:,} tokens{once}, {seconds:,.0f} s{speed}{unread}"
+    }
+
+
+def _pace(row: Row) -> Pace:
+    return whole_row(row) if row.sharing is Sharing.NONE else shared_row(row)
 
 
 def _asked(rows: Sequence[Row]) -> dict[int, int]:
