@@ -64,7 +64,7 @@ def test_prompts_that_did_not_fit_are_not_counted_as_read() -> None:
 def test_text_that_prompts_share_counts_once_as_read_and_so_does_the_speed() -> None:
     shared = [replace(row, sharing=Sharing.NESTED, tokens_read=50) for row in ROWS[1:]]
     first = replace(ROWS[0], sharing=Sharing.NESTED, tokens_read=1000)
-    asked = summary_of([first, *shared], {}).facts["asked"]
+    asked = summary_of([first, *shared], {"sharing": "nested"}).facts["asked"]
     # 1,000 and seven times 50 tokens, in eight halves of a second.
     assert asked == "8 prompts, 12,000 tokens (1,350 of them read), 4 s, 338 tokens a second"
 

@@ -17,8 +17,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from random import Random
+from statistics import median
 
 from ropewalk.errors import LengthError
 from ropewalk.prove.cells import Cell, Control, Prompt
@@ -34,8 +35,11 @@ INTRODUCTION = (
     "end."
 )
 _ATTEMPTS = 12
-_MARGIN = 80
-"""Tokens that a document goes on beyond what its longest prompt can need."""
+_PLANNED_WITH = 13
+"""Facts that are looked at before places are planned."""
+_MARGIN = 400
+"""Tokens that a document goes on beyond what its longest prompt can need: of a user's text they
+are what the last gap is filled with, and it takes several sentences to find one that fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +142,13 @@ class DocumentMaker:
         single = self.single
         drawn = draw_facts(Random(f"{single.seed}/facts/{trial}"))
         absent = next(drawn)
-        around = self._frame(absent).tokens
+        # Facts differ in what they and their questions take: planned is with the middle of some.
+        some = tuple(islice(drawn, _PLANNED_WITH))
+        around = int(median(self._frame(fact).tokens for fact in some))
+        told = int(median(single.tokens.inner(fact.sentence) for fact in some))
         rooms = {length: length - around for length in self.lengths}
-        spots = plan_spots(rooms, self.depths)
+        spots = plan_spots(rooms, self.depths, told)
+        drawn = chain(some, drawn)
         facts = tuple(islice(drawn, len(spots.places)))
         last = dict(zip(self.lengths, drawn, strict=False))
         known = (absent, *facts, *last.values())

@@ -13,9 +13,6 @@ TOLERANCE = 0.02
 """How far, as a share of a length, a fact may be from the depth it is asked for, where another
 length's fact stands. Never more than a quarter of the step between depths."""
 
-FACT_TOKENS = 18
-"""About what a fact takes; only to plan with."""
-
 
 @dataclass(frozen=True, slots=True)
 class Spots:
@@ -25,10 +22,11 @@ class Spots:
     of: Mapping[tuple[int, float], int]
 
 
-def plan_spots(rooms: Mapping[int, int], depths: Sequence[float]) -> Spots:
+def plan_spots(rooms: Mapping[int, int], depths: Sequence[float], fact_tokens: int) -> Spots:
     """The places that all depths below 1 need at all lengths, as few as the tolerance allows.
 
-    `rooms` says how many tokens of haystack a length has. Shorter lengths choose first: there a
+    `rooms` says how many tokens of haystack a length has, `fact_tokens` about how many of them a
+    fact takes. Shorter lengths choose first: there a
     few tokens are more of a depth.
     """
     inner = sorted(depth for depth in depths if depth < 1)
@@ -39,7 +37,7 @@ def plan_spots(rooms: Mapping[int, int], depths: Sequence[float]) -> Spots:
     for length in sorted(rooms):
         taken: set[int] = set()
         for depth in inner:
-            wanted = round(depth * max(0, rooms[length] - FACT_TOKENS))
+            wanted = round(depth * max(0, rooms[length] - fact_tokens))
             near = [p for p in places if abs(p - wanted) <= share * rooms[length]]
             free = [p for p in near if p not in taken]
             place = min(free, key=lambda p: (abs(p - wanted), p), default=wanted)
