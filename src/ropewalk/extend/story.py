@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 
 from ropewalk.errors import ModelFileError
 from ropewalk.files import write_whole
-from ropewalk.models.resolve import resolve
+from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.prove.cells import Sharing
 from ropewalk.prove.session import Proof, prove
 from ropewalk.prove.settings import ProofSettings
 from ropewalk.prove.statistics import AbsoluteThreshold
 from ropewalk.prove.summary import Share
+from ropewalk.rope.frequencies import ntk_base
+from ropewalk.rope.spec import PositionSpec, Rotary
 
 if TYPE_CHECKING:
     from ropewalk.extend.tune.gate import Gate
@@ -110,7 +112,6 @@ class _Teller:
     folder: Path
     scale: Scale
     tell: Listener
-    seed: int = 0
 
     def prove(self, title: str, model: str, lengths: tuple[int, ...], rope: str | None) -> Chapter:
         """A proof with pass keys, each prompt its own text."""
@@ -125,7 +126,6 @@ class _Teller:
                 threshold=AbsoluteThreshold(0.85),
                 rope=rope,
                 sharing=Sharing.PREFIX,
-                seed=self.seed,
                 controls=0,
                 device="cpu",
                 out=self.folder / _name(title),
@@ -146,20 +146,20 @@ def tell(folder: Path, scale: Scale | None = None, listener: Listener | None = N
     from ropewalk.extend.tune.session import Listener as TuneListener
     from ropewalk.extend.tune.session import tune
     from ropewalk.extend.tune.settings import Mix, TuneSettings
-    from ropewalk.models.resolve import read_spec
 
     scale = scale or Scale()
     folder.mkdir(parents=True, exist_ok=True)
     teller = _Teller(folder, scale, listener or Listener())
     files = resolve(MODEL)
-    trained = read_spec(files).claimed.tokens
+    spec = read_spec(files)
+    trained = spec.claimed.tokens
     if trained is None:
         raise ModelFileError(f"{files.path} does not say how long it was trained")
     shipped = teller.prove("as shipped", MODEL, scale.lengths, None)
     stretched = tuple(n for n in scale.lengths if n <= scale.target)
     untrained = tuple(
         teller.prove(f"{rope}, no training", MODEL, stretched, rope)
-        for rope in ropes(trained, scale.target)
+        for rope in ropes(spec, trained, scale.target)
     )
     teller.tell.begin(f"{scale.steps} steps on packed documents of up to {scale.target} tokens")
     longer = folder / "stretched"
@@ -192,11 +192,16 @@ def tell(folder: Path, scale: Scale | None = None, listener: Listener | None = N
     )  # fmt: skip
 
 
-def ropes(trained: int, target: int) -> tuple[str, ...]:
-    """The schedules that are tried, as --rope takes them, from one length to another."""
+def ropes(spec: PositionSpec, trained: int, target: int) -> tuple[str, ...]:
+    """The schedules that are tried, as --rope takes them, from one length to another.
+
+    Raises ModelFileError for a model that does not turn.
+    """
+    turned = next((g.encoding for g in spec.groups if isinstance(g.encoding, Rotary)), None)
+    if turned is None:
+        raise ModelFileError(f"{MODEL} has no rotary layers, so no schedule stretches it")
     factor = target / trained
-    # Twice the factor in an NTK-aware base slows every pair enough for the whole length.
-    base = round(10_000 * (2 * factor) ** (32 / 30))
+    base = round(ntk_base(turned.base, turned.rotary_dim, 2 * factor))
     return tuple(each.format(factor=f"{factor:g}", base=base) for each in SCHEDULES)
 
 
