@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import sys
 from enum import StrEnum
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.prove_options import seconds_of
 from ropewalk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def extend_command(
         depths=parse_depths(depths),
         trials=trials,
         tries=tries,
-        seconds=None if minutes is None else _seconds(minutes),
+        seconds=None if minutes is None else seconds_of(minutes),
         seed=seed,
         text=text,
         out=out,
@@ -162,9 +162,3 @@ def _run(settings: ExtendSettings, *, as_json: bool) -> None:
             typer.echo(line)
     if found.after is None:
         raise typer.Exit(1)
-
-
-def _seconds(minutes: float) -> float:
-    if not (math.isfinite(minutes) and minutes > 0):
-        raise UsageError(f"--minutes {minutes:g} is impossible: give a time above 0, like 10")
-    return 60 * minutes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
 import sys
@@ -100,7 +99,7 @@ def prove_command(
         device_map=None if device_map is None else read_device_map(device_map),
         dtype=dtype,
         out=out,
-        seconds=None if minutes is None else _seconds(minutes),
+        seconds=None if minutes is None else o.seconds_of(minutes),
         command=shlex.join(["ropewalk", *sys.argv[1:]]),
         endpoint=endpoint_settings(model, base_url, **dict(zip(_MANNERS, manners, strict=True))),
     )
@@ -238,12 +237,6 @@ def check_can_hold(folder: Path, option: str) -> None:
         raise UsageError(f"{option}: {place} is a file, and no folder; choose another place")
     if not os.access(place, os.W_OK | os.X_OK):
         raise UsageError(f"{option}: {place} cannot be written in; choose another place")
-
-
-def _seconds(minutes: float) -> float:
-    if not (math.isfinite(minutes) and minutes > 0):
-        raise UsageError(f"--minutes {minutes:g} is impossible: give a time above 0, like 10")
-    return 60 * minutes
 
 
 def run_with_progress(settings: ProofSettings) -> Proof:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from ropewalk.errors import UsageError
 
 Model = Annotated[
     str,
@@ -128,3 +131,10 @@ Salt = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the map.")]
 Csv = Annotated[Path | None, typer.Option(help="Also write every answer to this file.")]
+
+
+def seconds_of(minutes: float) -> float:
+    """The seconds of --minutes. Raises UsageError for no time, or for ever."""
+    if not (math.isfinite(minutes) and minutes > 0):
+        raise UsageError(f"--minutes {minutes:g} is impossible: give a time above 0, like 10")
+    return 60 * minutes
