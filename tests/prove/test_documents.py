@@ -89,6 +89,20 @@ def test_every_prompt_has_its_length_to_the_token_and_its_fact_at_its_depth(
         assert abs(prompt.depth - cell.depth) <= 0.02 + 25 / cell.length
 
 
+@pytest.mark.parametrize("lengths", [(200, 400), (256, 512)])
+def test_where_depths_are_near_the_end_of_short_lengths_every_fact_still_fits(
+    tokenizer: Any, lengths: tuple[int, ...]
+) -> None:
+    """Questions differ in their tokens, and a sentence is a tenth of such a length."""
+    for seed in range(8):
+        make = DocumentMaker(PromptMaker(Tokens(tokenizer), seed), lengths, (0.0, 0.5, 0.9))
+        for length, depth, trial in product(lengths, (0.0, 0.5, 0.9), range(2)):
+            prompt = make(Cell(length, depth, trial))
+            assert length == len(prompt.token_ids) + len(prompt.value_ids)
+            fact = make.fact(Cell(length, depth, trial)).sentence
+            assert fact in body_of(prompt)
+
+
 def test_the_shorter_prompts_text_is_the_beginning_of_every_longer_one(tokenizer: Any) -> None:
     make = maker_of(tokenizer)
     for shorter, longer in pairwise(LENGTHS):

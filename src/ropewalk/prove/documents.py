@@ -41,6 +41,10 @@ _MARGIN = 400
 """Tokens that a document goes on beyond what its longest prompt can need: of a user's text they
 are what the last gap is filled with, and it takes several sentences to find one that fits."""
 
+_SLACK = 10
+"""Tokens left behind the last fact of a prompt: counts of single sentences are off by a few, and
+the words that make up the length need room."""
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -164,12 +168,16 @@ class DocumentMaker:
 
         count = single.tokens.inner
         needed = max(rooms.values())
+        latest = self._latest(spots, facts)
         for sentence in haystack.sentences():
             if betrayed(secret, [sentence]):
                 continue
             size = count(sentence)
-            # A fact goes to the boundary nearest to its place, on either side.
-            while len(at) < len(facts) and spots.places[len(at)] <= edges[-1] + size / 2:
+            # A fact goes to the boundary nearest to its place, on either side, that leaves it whole
+            # in the shortest prompt that asks for it.
+            while len(at) < len(facts) and (
+                spots.places[len(at)] <= edges[-1] + size / 2 or latest[len(at)] < edges[-1] + size
+            ):
                 fact = facts[len(at)]
                 at.append(len(laid))
                 lay(fact.sentence, count(fact.sentence))
@@ -182,6 +190,20 @@ class DocumentMaker:
                 f"{max(self.lengths)} needs {needed}: give more text, or shorter lengths"
             )
         return Document(tuple(laid), tuple(edges), spots, facts, tuple(at), last, absent, secret)
+
+    def _latest(self, spots: Spots, facts: tuple[Fact, ...]) -> list[int]:
+        """By spot, the last token its fact can begin with for all to be whole where asked."""
+        shortest = [max(self.lengths)] * len(facts)
+        for (length, _), spot in spots.of.items():
+            shortest[spot] = min(shortest[spot], length)
+        count = self.single.tokens.inner
+        latest: list[int] = []
+        following = max(self.lengths)
+        for length, fact in zip(reversed(shortest), reversed(facts), strict=True):
+            end = min(length - self._frame(fact).tokens - _SLACK, following)
+            following = end - count(fact.sentence)
+            latest.insert(0, following)
+        return latest
 
     def _haystack(self, random: Random) -> Haystack:
         sentences = self.single.sentences
@@ -213,8 +235,8 @@ class DocumentMaker:
         best: _Laid | None = None
         for attempt in range(_ATTEMPTS):
             # Where no words come to what is left, more is left by cutting a sentence earlier.
-            end = document.end(room) - attempt // 4
-            if end < 0 or (index is not None and index >= end):
+            end = max(document.end(room) - attempt // 4, 0 if index is None else index + 1)
+            if document.edges[end] > room:
                 break
             filling = fillers(end, room - document.edges[end])
             laid = [*document.sentences[:end], *filling, *beside]
