@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ropewalk.cli.table.options import (
+    AllRows,
     AsJson,
     Role,
     RoleName,
@@ -29,9 +30,7 @@ def clusters_command(
         int,
         typer.Option(metavar="ROWS", help="Rows that centres are fitted on at most, sampled."),
     ] = 20_000,
-    all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="Take in rows without a token, too.")
-    ] = False,
+    all_rows: AllRows = False,
     role: Role = RoleName.INPUT,
     tensor: Tensor = None,
     view: View = ViewName.RAW,

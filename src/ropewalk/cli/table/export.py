@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ropewalk.cli.table.options import (
+    AllRows,
     AsJson,
     Role,
     RoleName,
@@ -54,9 +56,7 @@ def export_command(
     neighbours: Annotated[
         int, typer.Option(metavar="K", help="Parquet: so many nearest of each row; 0 for none.")
     ] = 0,
-    all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="Take in rows without a token, too.")
-    ] = False,
+    all_rows: AllRows = False,
     force: Annotated[bool, typer.Option("--force", help="Write over existing files.")] = False,
     role: Role = RoleName.INPUT,
     tensor: Tensor = None,
@@ -65,46 +65,48 @@ def export_command(
 ) -> None:
     """Write a table for other tools; each file whole or not at all, and what it leaves out said."""
     from ropewalk.errors import UsageError
-    from ropewalk.report.text import visible
-    from ropewalk.tables.export.rows import check_target
     from ropewalk.tables.sample import choose_rows
 
-    wanted = {"npy": npy, "safetensors": safetensors, "word2vec": word2vec, "parquet": parquet}
-    paths = {name: path for name, path in wanted.items() if path is not None}
-    if not paths and projector is None:
-        raise UsageError(
-            "export needs to be told where to: --parquet FILE, --projector FOLDER, --npy FILE, "
-            "--safetensors FILE or --word2vec FILE"
-        )
     if npy is not None and sample is not None:
         raise UsageError(
             "an npy file of sampled rows could not say which rows they are; --safetensors can"
         )
     if neighbours < 0:
         raise UsageError(f"{neighbours} neighbours were asked for; 0 stands for none")
-    for path in paths.values():
-        check_target(path, force=force)
-    if projector is not None:
-        check_target(projector, force=force, folder=True)
-        paths["projector"] = projector
+    files = {"npy": npy, "safetensors": safetensors, "word2vec": word2vec, "parquet": parquet}
+    targets = _targets(files, projector, force=force)
     table = opened(context, role, tensor, view)
     chosen = choose_rows(table, sample, seed=seed, all_rows=all_rows)
     written = {
         name: _write(name, path, table, chosen, neighbours=neighbours, vectors=vectors)
-        for name, path in paths.items()
+        for name, path in targets.items()
     }
     if as_json:
-        documents: dict[str, object] = {
-            name: {"path": str(w.path), "bytes": w.size, "rows": w.rows, "said": list(w.said)}
-            for name, w in written.items()
-        }
-        print_json("export", {"model": table.tables.title, "table": table.name, **documents})
+        print_json("export", _document(table, written))
         return
-    for name, one in written.items():
-        typer.echo(f"{name:<12}{visible(str(one.path))}: {one.rows:,} rows, {one.size:,} bytes")
-        for sentence in one.said:
-            typer.echo(f"{'':<12}{visible(sentence)}")
+    _tell(written)
     close(context, table)
+
+
+def _targets(
+    files: Mapping[str, Path | None], projector: Path | None, *, force: bool
+) -> dict[str, Path]:
+    """Where to write what was asked for, in order; nothing is there yet, or `force` was said."""
+    from ropewalk.errors import UsageError
+    from ropewalk.tables.export.rows import check_target
+
+    targets = {name: path for name, path in files.items() if path is not None}
+    if not targets and projector is None:
+        raise UsageError(
+            "export needs to be told where to: --parquet FILE, --projector FOLDER, --npy FILE, "
+            "--safetensors FILE or --word2vec FILE"
+        )
+    for path in targets.values():
+        check_target(path, force=force)
+    if projector is not None:
+        check_target(projector, force=force, folder=True)
+        targets["projector"] = projector
+    return targets
 
 
 def _write(
@@ -135,3 +137,20 @@ def _write(
         return write_parquet(table, path, shown, near=near, vectors=vectors)
     write = write_projector if name == "projector" else write_word2vec
     return write(table, path, finite(table, chosen), chosen.line)
+
+
+def _document(table: EmbeddingTable, written: Mapping[str, Written]) -> dict[str, object]:
+    files = {
+        name: {"path": str(w.path), "bytes": w.size, "rows": w.rows, "said": list(w.said)}
+        for name, w in written.items()
+    }
+    return {"model": table.tables.title, "table": table.name, **files}
+
+
+def _tell(written: Mapping[str, Written]) -> None:
+    from ropewalk.report.text import visible
+
+    for name, one in written.items():
+        typer.echo(f"{name:<12}{visible(str(one.path))}: {one.rows:,} rows, {one.size:,} bytes")
+        for sentence in one.said:
+            typer.echo(f"{'':<12}{visible(sentence)}")

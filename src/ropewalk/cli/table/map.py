@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ropewalk.cli.table.options import (
+    AllRows,
     AsJson,
     Role,
     RoleName,
@@ -42,9 +43,7 @@ def map_command(
     clusters: Annotated[
         int, typer.Option(metavar="K", help="Clusters to colour by; 0 for none.")
     ] = 12,
-    all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="Take in rows without a token, too.")
-    ] = False,
+    all_rows: AllRows = False,
     role: Role = RoleName.INPUT,
     tensor: Tensor = None,
     view: View = ViewName.RAW,

@@ -34,6 +34,7 @@ Tensor = Annotated[
 View = Annotated[
     ViewName, typer.Option(help="As the file stores the rows, or scaled and normed as used.")
 ]
+AllRows = Annotated[bool, typer.Option("--all-rows", help="Take in rows without a token, too.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 IDENTITY_NOTE = (
