@@ -1,5 +1,8 @@
-"""How order and scale come about, in numbers, and a real model's input path step by step.
+"""How order and scale come about, in numbers, and what a real model makes of its input.
 
-`order` and `raw_index` show what attention makes of order; `scale` how position and identity
-share a vector; `trace` follows a text into a real model and compares each step with our own.
+`order` and `raw_index` show what attention makes of order, `scale` how position and identity share
+a vector, `encodings` sets every encoding side by side. On a real model, `trace` follows a text to
+the first block and compares each `steps` with our own (`watch` hooks the model, `rotation` turns q
+and k), and `join` measures what a packed document leaks into the next. `layers`, `occurrences`,
+`senses`, `meaning` and `layer_score` follow words from the table through the layers.
 """
