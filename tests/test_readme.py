@@ -2,12 +2,15 @@
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import typer
 from transformers import LlamaConfig, LlamaForCausalLM
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from ropewalk.cli.main import app
@@ -99,3 +102,26 @@ def test_what_the_readme_shows_of_a_table_is_what_the_command_prints() -> None:
         printed = CliRunner().invoke(app, shlex.split(command)).output
         for line in lines.splitlines():
             assert line in printed.splitlines(), line
+
+
+def commands(group: Any, before: str = "ropewalk") -> Iterator[str]:
+    """Every command as it is typed."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from commands(command, f"{before} {name}")
+        else:
+            yield f"{before} {name}"
+
+
+def test_every_command_is_in_the_readme_and_in_the_changelog() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    typed = list(commands(typer.main.get_command(app)))
+    assert "ropewalk audit" in typed
+    assert "ropewalk table near" in typed
+    for command in typed:
+        *group, name = command.split()
+        asked = command.replace("ropewalk table", "ropewalk table MODEL")
+        assert re.search(rf"`{asked}[ `]", changes), command
+        # Of a group's commands the README may name the last word alone, beside one of them.
+        short = f"|{name}" if group[1:] else ""
+        assert re.search(rf"`(?:{asked}|{command}{short})[ `]", README), command
