@@ -6,6 +6,7 @@ becomes a prompt of an exact length is the same for all (`ropewalk.prove.prompt`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -17,6 +18,15 @@ class Hidden:
 
     sentence: str
     share: float | None = None
+
+
+def at_depth(depth: float, target: str, beside: Iterable[Hidden]) -> tuple[Hidden, ...]:
+    """The target, at the cell's depth, among others that stand anywhere.
+
+    Of those in its place it comes first in the first half of the text, and last in the second.
+    """
+    here = Hidden(target)
+    return (*beside, here) if depth > 0.5 else (here, *beside)
 
 
 @dataclass(frozen=True, slots=True)

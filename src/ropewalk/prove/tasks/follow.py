@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
-from ropewalk.prove.tasks.base import Hidden, Problem
+from ropewalk.prove.tasks.base import Hidden, Problem, at_depth
 from ropewalk.prove.tasks.names import draw_needles, draw_words
 
 
@@ -81,9 +81,8 @@ class Join:
         facts = [f"{p} slept at the {h} house." for p, h in zip(people, houses, strict=True)]
         table = [f"{t} is where one finds {h}." for t, h in zip(towns, houses, strict=True)]
         beside = [Hidden(text, random.random()) for text in (*facts[1:], *table)]
-        here = Hidden(facts[0])
         return Problem(
-            hidden=(*beside, here) if depth > 0.5 else (here, *beside),
+            hidden=at_depth(depth, facts[0], beside),
             question=f"Who spent a night in {towns[0]}?",
             opening=f"The one who spent a night in {towns[0]} was",
             values=(people[0],),

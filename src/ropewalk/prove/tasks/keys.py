@@ -7,7 +7,7 @@ from math import comb
 from random import Random
 
 from ropewalk.prove.needle import Needle, draw_needle
-from ropewalk.prove.tasks.base import Hidden, Problem
+from ropewalk.prove.tasks.base import Hidden, Problem, at_depth
 from ropewalk.prove.tasks.names import draw_needles, listed
 
 _CONSONANTS = "bdfghklmnprstvwz"
@@ -26,12 +26,6 @@ def near_duplicate(random: Random, key: str) -> str:
 
 def _secret(needles: list[Needle]) -> tuple[str, ...]:
     return tuple(text for needle in needles for text in (needle.key, needle.value))
-
-
-def _at_depth(depth: float, target: str, beside: list[Hidden]) -> tuple[Hidden, ...]:
-    """The target first of its place in the first half, and last in the second."""
-    here = Hidden(target)
-    return (*beside, here) if depth > 0.5 else (here, *beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +51,7 @@ class ManyKeys:
                 needles.append(Needle(key, other.value))
         target, others = needles[0], needles[1:]
         return Problem(
-            hidden=_at_depth(
+            hidden=at_depth(
                 depth, target.sentence, [Hidden(n.sentence, random.random()) for n in others]
             ),
             question=target.question,
@@ -94,7 +88,7 @@ class ManyValues:
         shares = [depth, *(random.random() for _ in said[1:])]
         asked = sorted(range(self.count), key=lambda i: shares[i])
         return Problem(
-            hidden=_at_depth(
+            hidden=at_depth(
                 depth,
                 said[0],
                 [Hidden(text, share) for text, share in zip(said[1:], shares[1:], strict=True)],
@@ -128,7 +122,7 @@ class ManyQueries:
         asked = random.sample(needles[: self.count], self.count)
         keys = listed([needle.key for needle in asked])
         return Problem(
-            hidden=_at_depth(
+            hidden=at_depth(
                 depth,
                 needles[0].sentence,
                 [Hidden(needle.sentence, random.random()) for needle in needles[1:]],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import comb
 from random import Random
 
-from ropewalk.prove.tasks.base import Hidden, Problem
+from ropewalk.prove.tasks.base import Hidden, Problem, at_depth
 from ropewalk.prove.tasks.names import draw_words, listed
 
 _ROUND = 1024
@@ -114,7 +114,7 @@ class Count:
         said = [f"The ship {ship} has arrived." for ship in ships]
         beside = [Hidden(text, random.random()) for text in said[1:]]
         return Problem(
-            hidden=(*beside, Hidden(said[0])) if depth > 0.5 else (Hidden(said[0]), *beside),
+            hidden=at_depth(depth, said[0], beside),
             question="How many ships have arrived?",
             opening="The number of ships that have arrived is",
             values=(str(len(ships)),),
