@@ -168,9 +168,9 @@ def time_rotary(bench: Bench) -> None:
             runs: dict[str, Run] = {"copy": partial(target.copy_, source)}
             for layout in checks.LAYOUTS:
                 by = (q, k, cos, sin, layout)
-                runs[layout] = partial(rotary.rotate, *by)
-                runs[f"{layout}, in place"] = partial(rotary.rotate_, *by)
-                runs[f"{layout}, backward"] = partial(rotary.rotate, *by, inverse=True)
+                runs[layout] = partial(checks.turned, *by)
+                runs[f"{layout}, in place"] = partial(checks.turned_in_place, *by)
+                runs[f"{layout}, backward"] = partial(checks.turned, *by, inverse=True)
             medians = bench.medians(runs)
             moved = 2 * size * source.element_size()
             rate = moved / medians["copy"] / 1e6
@@ -191,7 +191,7 @@ def time_blocks(bench: Bench, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, co
     ):  # fmt: skip
         blocks = rotary.Blocks(heads, tokens, warps)
         runs: dict[str, Run] = {
-            layout: partial(rotary.rotate, q, k, cos, sin, layout, blocks=blocks)
+            layout: partial(checks.turned, q, k, cos, sin, layout, blocks=blocks)
             for layout in checks.LAYOUTS
         }
         for layout, taken in bench.medians(runs).items():
@@ -205,7 +205,7 @@ def time_peers(bench: Bench, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> 
         if what:
             q, k, cos, sin = q[:1, :, -1:], k[:1, :, -1:], cos[-1:], sin[-1:]
         peers = bench.usable(rotary_peers(q, k, cos, sin, compiled=not bench.rehearse))
-        ours = partial(rotary.rotate, q, k, cos, sin, "half")
+        ours = partial(checks.turned, q, k, cos, sin, "half")
         medians = bench.medians({"ours": ours, **peers})
         for peer in peers:
             name = f"rotary{what}, {str(q.dtype)[6:]}: times as fast as {peer}"

@@ -54,6 +54,30 @@ def close(got: Tensor, exact: Tensor, terms: Tensor, interpreted: bool = False) 
     assert worst <= 1, f"{got.dtype} {tuple(got.shape)}: {float(worst):.2f} of what is allowed"
 
 
+def turned(
+    q: Tensor,
+    k: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    layout: Layout,
+    *,
+    inverse: bool = False,
+    blocks: rotary.Blocks | None = None,
+) -> tuple[Tensor, Tensor]:
+    """q and k turned by the kernel into new tensors."""
+    outs = torch.empty_like(q), torch.empty_like(k)
+    rotary.turn(((q, outs[0], cos, sin), (k, outs[1], cos, sin)), layout, inverse, blocks)
+    return outs
+
+
+def turned_in_place(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: Layout, *, inverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """q and k turned by the kernel where they lie."""
+    rotary.turn(((q, q, cos, sin), (k, k, cos, sin)), layout, inverse)
+    return q, k
+
+
 def views(shape: tuple[int, int, int, int], dtype: torch.dtype, device: str) -> Iterator[Tensor]:
     """Random (batch, heads, length, head_dim) as attention has them: three orders in memory."""
     batch, heads, length, width = shape
@@ -80,13 +104,13 @@ def check_rotary(device: str, interpreted: bool) -> str:
             views((2, 2, length, width), dtype, device),
         )
         for q, k in zip(queries, keys, strict=True):
-            outs = rotary.rotate(q, k, cos, sin, layout, inverse=inverse)
+            outs = turned(q, k, cos, sin, layout, inverse=inverse)
             for out, x in zip(outs, (q, k), strict=True):
                 close(out, rotated(x.double(), *wide, layout), x, interpreted)
                 assert torch.equal(out[..., 2 * pairs :], x[..., 2 * pairs :])
                 same += int((out == rotated(x, *turned_by, layout)).all())
                 count += 1
-            placed = rotary.rotate_(q, k, cos, sin, layout, inverse=inverse)
+            placed = turned_in_place(q, k, cos, sin, layout, inverse=inverse)
             assert all(torch.equal(a, b) for a, b in zip(placed, outs, strict=True))
     return f"{same} of {count} results have the bits of the torch path"
 
@@ -99,7 +123,8 @@ def check_large(device: str) -> str:
         return f"left out: {need / 2**30:.0f} GiB of GPU memory are needed"
     x = torch.randn(shape, dtype=torch.bfloat16, device=device)
     cos, sin = tables((shape[2], 64), device)
-    out = rotary.rotate_one(x, cos, sin, "half")
+    out = torch.empty_like(x)
+    rotary.turn(((x, out, cos, sin),), "half", False)
     end = (slice(None), slice(63, None), slice(-9, None))
     exact = rotated(x[end].double(), cos[-9:].double(), sin[-9:].double(), "half")
     close(out[end], exact, x[end])

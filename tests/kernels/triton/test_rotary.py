@@ -37,6 +37,34 @@ def loop(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
     return out
 
 
+def turned(
+    rotary: ModuleType,
+    q: Tensor,
+    k: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    layout: str,
+    k_tables: tuple[Tensor, Tensor] | None = None,
+    *,
+    inverse: bool = False,
+    blocks: object = None,
+) -> tuple[Tensor, Tensor]:
+    """q and k turned by the kernel into new tensors; the keys by tables of their own, if any."""
+    outs = torch.empty_like(q), torch.empty_like(k)
+    by = (cos, sin) if k_tables is None else k_tables
+    rotary.turn(((q, outs[0], cos, sin), (k, outs[1], *by)), layout, inverse, blocks)
+    return outs
+
+
+def turned_one(
+    rotary: ModuleType, x: Tensor, cos: Tensor, sin: Tensor, layout: str, *, inverse: bool = False
+) -> Tensor:
+    """x turned by the kernel into a new tensor."""
+    out = torch.empty_like(x)
+    rotary.turn(((x, out, cos, sin),), layout, inverse)
+    return out
+
+
 def check(got: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> None:
     assert (got.shape, got.dtype) == (x.shape, x.dtype)
     exact = loop(x, cos, sin, layout)
@@ -55,7 +83,7 @@ def test_queries_and_fewer_keys_turn_as_the_paper_says(
     q = torch.randn(2, 6, length, head_dim).to(dtype)
     k = torch.randn(2, 2, length, head_dim).to(dtype)
     cos, sin = tables(length, pairs)
-    q_out, k_out = rotary.rotate(q, k, cos, sin, layout)
+    q_out, k_out = turned(rotary, q, k, cos, sin, layout)
     check(q_out, q, cos, sin, layout)
     check(k_out, k, cos, sin, layout)
     assert torch.equal(q_out[..., 2 * pairs :], q[..., 2 * pairs :])
@@ -70,11 +98,11 @@ def test_strides_of_attention_layouts_and_of_packed_projections(
     backwards = torch.randn(16, 9, 5, 2).permute(3, 2, 1, 0)
     cos, sin = tables(9, 8)
     for x, y in ((q, k), (backwards, q), (q[:, :1].expand(2, 5, 9, 16), backwards)):
-        for got, given in zip(rotary.rotate(x, y, cos, sin, layout), (x, y), strict=True):
+        for got, given in zip(turned(rotary, x, y, cos, sin, layout), (x, y), strict=True):
             check(got, given, cos, sin, layout)
     wanted = loop(q, cos, sin, layout), loop(k, cos, sin, layout)
     value = packed[:, :, 2].clone()
-    rotary.rotate_(q, k, cos, sin, layout)
+    rotary.turn(((q, q, cos, sin), (k, k, cos, sin)), layout, False)
     for got, exact in zip((q, k), wanted, strict=True):
         torch.testing.assert_close(got.double(), exact, rtol=1e-6, atol=1e-6)
     assert torch.equal(packed[:, :, 2], value)
@@ -87,12 +115,12 @@ def test_every_row_and_the_keys_may_have_tables_of_their_own(
     q, k = torch.randn(3, 2, 4, 10), torch.randn(3, 1, 7, 10)
     cos, sin = tables(3, 4, 4)
     k_cos, k_sin = tables(7, 4)
-    q_out, k_out = rotary.rotate(q, k, cos, sin, layout, k_cos, k_sin)
+    q_out, k_out = turned(rotary, q, k, cos, sin, layout, (k_cos, k_sin))
     check(q_out, q, cos, sin, layout)
     check(k_out, k, k_cos, k_sin, layout)
     # Views of one tensor: strides of their own, and one step apart.
     both = torch.stack((cos, sin), dim=-1)
-    again = rotary.rotate_one(q, both[..., 0], both[..., 1], layout)
+    again = turned_one(rotary, q, both[..., 0], both[..., 1], layout)
     assert torch.equal(again, q_out)
 
 
@@ -100,11 +128,11 @@ def test_every_row_and_the_keys_may_have_tables_of_their_own(
 def test_blocks_of_every_shape_give_the_same_bits(rotary: ModuleType, layout: str) -> None:
     q, k = torch.randn(1, 3, 5, 12), torch.randn(1, 2, 5, 12)
     cos, sin = tables(5, 5)
-    usual = rotary.rotate(q, k, cos, sin, layout)
+    usual = turned(rotary, q, k, cos, sin, layout)
     for heads, tokens in ((1, 1), (8, 1), (1, 8), (2, 4)):
         blocks = rotary.Blocks(heads, tokens, 4)
         for got, wanted in zip(
-            rotary.rotate(q, k, cos, sin, layout, blocks=blocks), usual, strict=True
+            turned(rotary, q, k, cos, sin, layout, blocks=blocks), usual, strict=True
         ):
             assert torch.equal(got, wanted)
 
@@ -113,8 +141,8 @@ def test_blocks_of_every_shape_give_the_same_bits(rotary: ModuleType, layout: st
 def test_turning_back_gives_what_was_there(rotary: ModuleType, layout: str) -> None:
     q, k = torch.randn(1, 3, 6, 20), torch.randn(1, 1, 6, 20)
     cos, sin = (table / 1.25 for table in tables(6, 8))
-    there = rotary.rotate(q, k, cos, sin, layout)
-    for got, x in zip(rotary.rotate(*there, cos, sin, layout, inverse=True), (q, k), strict=True):
+    there = turned(rotary, q, k, cos, sin, layout)
+    for got, x in zip(turned(rotary, *there, cos, sin, layout, inverse=True), (q, k), strict=True):
         torch.testing.assert_close(got, x, rtol=0, atol=1e-6)
 
 
@@ -123,12 +151,12 @@ def test_the_inverse_is_the_gradient_by_finite_differences(rotary: ModuleType, l
     x = torch.randn(1, 1, 2, 6, dtype=torch.float64)
     weight = torch.randn_like(x)
     cos, sin = tables(2, 2, dtype=torch.float64)
-    gradient = rotary.rotate_one(weight, cos, sin, layout, inverse=True)
+    gradient = turned_one(rotary, weight, cos, sin, layout, inverse=True)
     for index in range(x.numel()):
         step = torch.zeros(x.numel(), dtype=torch.float64)
         step[index] = 1e-3
         up, down = (
-            rotary.rotate_one(x + sign * step.view_as(x), cos, sin, layout) for sign in (1, -1)
+            turned_one(rotary, x + sign * step.view_as(x), cos, sin, layout) for sign in (1, -1)
         )
         slope = float(((up - down) * weight).sum()) / 2e-3
         assert math.isclose(slope, float(gradient.view(-1)[index]), abs_tol=1e-9)
@@ -144,7 +172,7 @@ def test_all_is_one_launch(rotary: ModuleType, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(rotary, "turn_blocks", Counted())
     cos, sin = tables(8, 4)
-    rotary.rotate(torch.randn(1, 32, 8, 8), torch.randn(1, 8, 8, 8), cos, sin, "half")
+    turned(rotary, torch.randn(1, 32, 8, 8), torch.randn(1, 8, 8, 8), cos, sin, "half")
     assert len(launches) == 1
 
 
@@ -152,19 +180,19 @@ def test_all_is_one_launch(rotary: ModuleType, monkeypatch: pytest.MonkeyPatch) 
 def test_nothing_to_turn_is_nothing_done(rotary: ModuleType, layout: str) -> None:
     full, empty = torch.randn(1, 2, 3, 8), torch.randn(1, 0, 3, 8)
     cos, sin = tables(3, 4)
-    turned, none = rotary.rotate(full, empty, cos, sin, layout)
-    check(turned, full, cos, sin, layout)
+    same, none = turned(rotary, full, empty, cos, sin, layout)
+    check(same, full, cos, sin, layout)
     assert none.shape == empty.shape
     no_token = torch.randn(2, 2, 0, 8)
-    assert rotary.rotate_one(no_token, cos[:0], sin[:0], layout).shape == no_token.shape
+    assert turned_one(rotary, no_token, cos[:0], sin[:0], layout).shape == no_token.shape
     # No pairs at all: every channel passes.
-    assert torch.equal(rotary.rotate_one(full, cos[:, :0], sin[:, :0], layout), full)
+    assert torch.equal(turned_one(rotary, full, cos[:, :0], sin[:, :0], layout), full)
 
 
 def test_operands_of_other_channels_or_tables_take_two_launches(rotary: ModuleType) -> None:
     q, k = torch.randn(1, 2, 3, 8), torch.randn(2, 1, 3, 12)
     (cos, sin), (k_cos, k_sin) = tables(3, 4), tables(3, 5)
-    q_out, k_out = rotary.rotate(q, k, cos, sin, "half", k_cos, k_sin)
+    q_out, k_out = turned(rotary, q, k, cos, sin, "half", (k_cos, k_sin))
     check(q_out, q, cos, sin, "half")
     check(k_out, k, k_cos, k_sin, "half")
 
@@ -172,6 +200,6 @@ def test_operands_of_other_channels_or_tables_take_two_launches(rotary: ModuleTy
 def test_values_beside_fp64_ones_are_computed_as_they_are_alone(rotary: ModuleType) -> None:
     cos, sin = tables(3, 4)
     q, k = torch.randn(1, 2, 3, 8, dtype=torch.float64), torch.randn(1, 2, 3, 8)
-    q_out, k_out = rotary.rotate(q, k, cos, sin, "half")
-    assert torch.equal(k_out, rotary.rotate_one(k, cos, sin, "half"))
+    q_out, k_out = turned(rotary, q, k, cos, sin, "half")
+    assert torch.equal(k_out, turned_one(rotary, k, cos, sin, "half"))
     torch.testing.assert_close(q_out, loop(q, cos, sin, "half"), rtol=1e-14, atol=1e-14)

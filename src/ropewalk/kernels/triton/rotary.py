@@ -61,55 +61,6 @@ def turn(
         _launch(side, None, layout, inverse, blocks)
 
 
-def rotate(
-    q: Tensor,
-    k: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    layout: Layout,
-    k_cos: Tensor | None = None,
-    k_sin: Tensor | None = None,
-    *,
-    inverse: bool = False,
-    blocks: Blocks | None = None,
-) -> tuple[Tensor, Tensor]:
-    """q and k turned into new tensors, with strides like theirs; for all else see `turn`.
-
-    `k_cos`, `k_sin` where the keys have tables of their own.
-    """
-    q_out, k_out = torch.empty_like(q), torch.empty_like(k)
-    k_cos, k_sin = cos if k_cos is None else k_cos, sin if k_sin is None else k_sin
-    turn(((q, q_out, cos, sin), (k, k_out, k_cos, k_sin)), layout, inverse, blocks)
-    return q_out, k_out
-
-
-def rotate_(
-    q: Tensor,
-    k: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    layout: Layout,
-    k_cos: Tensor | None = None,
-    k_sin: Tensor | None = None,
-    *,
-    inverse: bool = False,
-    blocks: Blocks | None = None,
-) -> tuple[Tensor, Tensor]:
-    """As `rotate`, written onto q and k, which are returned; channels that pass are not touched."""
-    k_cos, k_sin = cos if k_cos is None else k_cos, sin if k_sin is None else k_sin
-    turn(((q, q, cos, sin), (k, k, k_cos, k_sin)), layout, inverse, blocks)
-    return q, k
-
-
-def rotate_one(
-    x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, *, inverse: bool = False
-) -> Tensor:
-    """As `rotate`, for one tensor."""
-    out = torch.empty_like(x)
-    turn(((x, out, cos, sin),), layout, inverse)
-    return out
-
-
 def choose_blocks(heads: int, length: int, pairs: int, size: int) -> Blocks:
     """Block sizes for tensors of `heads`, `length` tokens, `pairs` pairs, `size` bytes a channel.
 
