@@ -6,21 +6,30 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch import Tensor
 
 from ropewalk.errors import UsageError
+from ropewalk.kernels import near
+from ropewalk.kernels.arrays import as_array, as_tensor
 from ropewalk.kernels.cpu.library import INSTRUCTION_SETS, native
-from ropewalk.kernels.near import cosine_error, cosines
+from ropewalk.kernels.near import cosine_error
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 
 
-@pytest.fixture(params=("torch", *INSTRUCTION_SETS))
+def cosines(rows: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
+    """Of tensors' own memory."""
+    scores, squares = near.cosines(as_array(rows), as_array(queries))
+    return as_tensor(scores), as_tensor(squares)
+
+
+@pytest.fixture(params=("numpy", *INSTRUCTION_SETS))
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Plain torch, then every instruction set that runs here."""
+    """Plain numpy, then every instruction set that runs here."""
     library = native()
-    if request.param == "torch":
+    if request.param == "numpy":
         monkeypatch.setattr("ropewalk.kernels.cpu.near.serves", lambda _rows: False)
-        yield "torch"
+        yield "numpy"
         return
     if library is None:
         pytest.skip("no compiled kernels here")
@@ -104,5 +113,5 @@ def test_no_rows_and_no_queries_are_no_scores() -> None:
 def test_sizes_and_dtypes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(UsageError, match="of one width"):
         cosines(torch.ones(3, 5), torch.ones(1, 4))
-    with pytest.raises(UsageError, match=r"queries torch.float64"):
+    with pytest.raises(UsageError, match=r"queries float64"):
         cosines(torch.ones(3, 5), torch.ones(1, 5).double())

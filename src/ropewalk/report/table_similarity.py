@@ -17,8 +17,8 @@ from ropewalk.tables.display import display
 
 if TYPE_CHECKING:
     from rich.text import Text
-    from torch import Tensor
 
+    from ropewalk.kernels.arrays import Array
     from ropewalk.tables.open import EmbeddingTable
     from ropewalk.tables.words import Asked
 
@@ -50,7 +50,7 @@ def name_of(asked: Asked) -> str:
 
 
 def similarity_lines(
-    asked: Sequence[Asked], cosines: Tensor, table: EmbeddingTable
+    asked: Sequence[Asked], cosines: Array, table: EmbeddingTable
 ) -> Iterator[str | Text]:
     """What stands for each word, then the cosines (n, n): of two in a line, of more as a map."""
     from rich.text import Text
@@ -76,7 +76,7 @@ def similarity_lines(
 
 
 def similarity_document(
-    asked: Sequence[Asked], cosines: Tensor, table: EmbeddingTable
+    asked: Sequence[Asked], cosines: Array, table: EmbeddingTable
 ) -> dict[str, object]:
     """The same, for JSON."""
     return {
@@ -87,7 +87,7 @@ def similarity_document(
     }
 
 
-def similarity_html(asked: Sequence[Asked], cosines: Tensor, table: EmbeddingTable) -> str:
+def similarity_html(asked: Sequence[Asked], cosines: Array, table: EmbeddingTable) -> str:
     """The map as one HTML page, without a script. Raises MissingPartError without jinja2."""
     names = [name_of(one) for one in asked]
     fields = [

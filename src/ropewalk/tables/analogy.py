@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ropewalk.errors import UsageError
-from ropewalk.tables.near import DECIMALS, Neighbours, check_k, neighbours, stretches, unit_rows
+from ropewalk.kernels.arrays import Array, doubles
+from ropewalk.tables.search import DECIMALS, Found, check_k, search, stretches, unit_rows
 from ropewalk.tables.words import mean_direction
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ropewalk.tables.open import EmbeddingTable
 
 EPSILON = 1e-6
@@ -28,62 +29,58 @@ _TILE_ROWS = 1024
 
 
 def cos_add(
-    table: EmbeddingTable | Tensor,
-    plus: Tensor,
-    minus: Tensor,
+    table: EmbeddingTable | Array,
+    plus: Array,
+    minus: Array,
     k: int,
     *,
     exclude: Sequence[int],
-    among: Tensor | None = None,
-) -> Neighbours:
+    among: Array | None = None,
+) -> Found:
     """The `k` rows nearest to the mean of the unit vectors of `plus` and of minus `minus`.
 
-    Both are (n, width), and need not be of unit length. Raises as `neighbours`, and UsageError
+    Both are (n, width), and need not be of unit length. Raises as `search`, and UsageError
     where the mean vanishes.
     """
-    import torch
-
-    units = unit_rows(torch.cat([plus.double(), minus.double()]))
+    units = unit_rows(np.concatenate([plus, minus]))
     mean = mean_direction(units, [1.0] * len(plus) + [-1.0] * len(minus))
-    return neighbours(table, mean, k, exclude=[list(exclude)], among=among)
+    return search(table, mean, k, exclude=[list(exclude)], among=among)
 
 
 def cos_mul(
-    table: EmbeddingTable | Tensor,
-    plus: Tensor,
-    minus: Tensor,
+    table: EmbeddingTable | Array,
+    plus: Array,
+    minus: Array,
     k: int,
     *,
     exclude: Sequence[int],
-    among: Tensor | None = None,
-) -> Neighbours:
+    among: Array | None = None,
+) -> Found:
     """The `k` rows with the largest product of cosines; scores are that quotient, no cosines.
 
     Arguments and errors are those of `cos_add`. The whole pass is made in double precision.
     """
-    import torch
-
     rows = table.shape[0]
     check_k(k, rows)
-    units = unit_rows(torch.cat([plus.double(), minus.double()]))
-    scores = torch.full((rows,), -torch.inf, dtype=torch.float64)
-    squares = torch.empty(rows, dtype=torch.float64)
-    for start, tile in stretches(table, _TILE_ROWS):
-        wide = tile.double()
-        norms = torch.linalg.vector_norm(wide, dim=1)
-        near = (1 + units @ wide.T / norms) / 2
-        place = slice(start, start + len(tile))
-        squares[place] = norms
-        scores[place] = near[: len(plus)].prod(0) / (near[len(plus) :].prod(0) + EPSILON)
-    asked = torch.ones(rows, dtype=torch.bool) if among is None else among
-    zero, lost = asked & (squares == 0), asked & ~torch.isfinite(squares)
+    units = unit_rows(np.concatenate([plus, minus]))
+    scores, norms = np.full(rows, -np.inf), np.empty(rows)
+    # Rows without direction give no score, and are told by their norms.
+    with np.errstate(all="ignore"):
+        for start, tile in stretches(table, _TILE_ROWS):
+            wide = doubles(tile)
+            place = slice(start, start + len(tile))
+            norms[place] = np.sqrt(np.square(wide).sum(axis=1))
+            near = (1 + units @ wide.T / norms[place]) / 2
+            scores[place] = near[: len(plus)].prod(0) / (near[len(plus) :].prod(0) + EPSILON)
+    asked = np.ones(rows, np.bool_) if among is None else among
+    zero, lost = asked & (norms == 0), asked & ~np.isfinite(norms)
     usable = asked & ~zero & ~lost
     ranked = int(usable.sum())
     usable[list(exclude)] = False
     if int(usable.sum()) < k:
         raise UsageError(f"{k} rows were asked for, and {int(usable.sum())} can be compared")
-    scores = torch.where(usable, torch.round(scores, decimals=DECIMALS), -torch.inf)
+    scores = np.where(usable, np.round(scores, DECIMALS), -np.inf)
     # A stable sort leaves equal scores in the order of their ids.
-    best = torch.argsort(scores, descending=True, stable=True)[:k]
-    zeros, losses = (tuple(mask.nonzero()[:, 0].tolist()) for mask in (zero, lost))
-    return Neighbours(best[None], scores[best][None], zeros, losses, ranked)
+    best = np.argsort(-scores, kind="stable")[:k]
+    zeros, losses = (tuple(np.flatnonzero(mask).tolist()) for mask in (zero, lost))
+    return Found(best[None], scores[best][None], zeros, losses, ranked)

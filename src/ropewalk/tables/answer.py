@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ropewalk.errors import UsageError
+from ropewalk.kernels.arrays import Array
 from ropewalk.tables.analogy import cos_add, cos_mul
-from ropewalk.tables.near import Neighbours, check_k, mapped, neighbours, unit_rows
+from ropewalk.tables.search import Found, check_k, search, unit_rows
 from ropewalk.tables.words import Asked
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ropewalk.tables.open import EmbeddingTable
 
 
@@ -68,24 +69,22 @@ def answer(
     Rows without a token are compared with `all_rows` alone. Raises UsageError for a `k` that
     cannot be and for inputs without direction.
     """
-    import torch
-
     check_k(k, table.rows)
     if not questions:
         raise UsageError("nothing was asked; give a word, --id or --text")
     among = None if all_rows else with_token(table)
     bare = 0 if among is None else table.rows - int(among.sum())
     plain = [q for q in questions if not (q.plus or q.minus)]
-    rows = mapped(table)
-    source = table if rows is None else rows
-    near: Neighbours | None = None
+    pages = table.pages()
+    source = table if pages is None else pages
+    near: Found | None = None
     found: list[list[tuple[int, float]]] = []
     if plain:
-        vectors = torch.stack([q.of.vector(table, rows) for q in plain])
-        near = neighbours(source, vectors, k, exclude=[q.ids for q in plain], among=among)
+        vectors = np.stack([q.of.vector(table, pages) for q in plain])
+        near = search(source, vectors, k, exclude=[q.ids for q in plain], among=among)
     for question in questions:
         if question.plus or question.minus:
-            one = _analogy(table, rows, question, k, among)
+            one = _analogy(table, pages, question, k, among)
             found.append(one.of(0))
         else:
             assert near is not None  # noqa: S101 - a plain question is there
@@ -95,37 +94,32 @@ def answer(
     return Answers(answers, one.ranked, bare, one.zero, one.not_finite)
 
 
-def with_token(table: EmbeddingTable) -> Tensor | None:
+def with_token(table: EmbeddingTable) -> Array | None:
     """Which rows (rows,) have a token, or a position; None where that is not known of any."""
-    import torch
-
     if table.role == "positions":
-        return torch.arange(table.rows) >= table.position_offset
+        return np.arange(table.rows) >= table.position_offset
     if table.vocabulary is None:
         return None
     tokens = table.vocabulary.tokens[: table.rows]
-    mask = torch.zeros(table.rows, dtype=torch.bool)
-    mask[: len(tokens)] = torch.tensor([token is not None for token in tokens])
+    mask = np.zeros(table.rows, np.bool_)
+    mask[: len(tokens)] = [token is not None for token in tokens]
     return mask
 
 
 def _analogy(
-    table: EmbeddingTable, rows: Tensor | None, question: Question, k: int, among: Tensor | None
-) -> Neighbours:
-    import torch
-
-    plus = torch.stack([a.vector(table, rows) for a in (question.of, *question.plus)])
-    minus = torch.stack([plus[0], *(a.vector(table, rows) for a in question.minus)])[1:]
+    table: EmbeddingTable, pages: Array | None, question: Question, k: int, among: Array | None
+) -> Found:
+    plus = np.stack([a.vector(table, pages) for a in (question.of, *question.plus)])
+    minus = np.stack([plus[0], *(a.vector(table, pages) for a in question.minus)])[1:]
     way = cos_mul if question.by_product else cos_add
-    source = table if rows is None else rows
+    source = table if pages is None else pages
     return way(source, plus, minus, k, exclude=question.ids, among=among)
 
 
-def cosines_between(table: EmbeddingTable, asked: Sequence[Asked]) -> Tensor:
+def cosines_between(table: EmbeddingTable, asked: Sequence[Asked]) -> Array:
     """The cosine of each with each (n, n), in float64. Raises UsageError without a direction."""
-    import torch
-
     if len(asked) < 2:
         raise UsageError(f"{len(asked)} word was given; similarity takes two or more")
-    units = unit_rows(torch.stack([a.vector(table) for a in asked]))
-    return (units @ units.T).clamp(-1.0, 1.0)
+    units = unit_rows(np.stack([a.vector(table) for a in asked]))
+    cosines: Array = np.clip(units @ units.T, -1.0, 1.0)
+    return cosines

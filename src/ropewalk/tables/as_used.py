@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.dialects.hf.values import Section
 from ropewalk.errors import UsageError
+from ropewalk.kernels.arrays import as_tensor
 from ropewalk.tables.facts import Facts
 from ropewalk.tables.formats.base import Checkpoint
 
@@ -120,4 +121,4 @@ def _vector(checkpoint: Checkpoint, prefix: str, part: str) -> Tensor | None:
     named = [n for n in checkpoint.names() if n == end or n.endswith(f".{end}")]
     if len(named) != 1:
         return None
-    return checkpoint.matrix(named[0]).read(0, 1)[0]
+    return as_tensor(checkpoint.matrix(named[0]).read(0, 1)[0])

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ropewalk.errors import MissingPartError, ModelFileError, UsageError
+from ropewalk.kernels.arrays import Array, as_array, as_tensor
 from ropewalk.models.resolve import resolve
 from ropewalk.tables.as_used import Transform, transforms_of
 from ropewalk.tables.facts import Facts, facts_of_config, facts_of_gguf
@@ -48,6 +49,9 @@ class EmbeddingTable:
     `view` and `transforms` say what was done to the rows that are handed out: nothing in "raw".
     `vocabulary` is None for positions, and where no tokenizer lies beside the table. Tables do
     not change; `as_used` gives another object that reads the same file.
+
+    Rows come as tensors, or, from `take`, `array_tiles` and `pages`, as arrays, which need no
+    torch to be imported; the numbers are the same.
     """
 
     matrix: Matrix
@@ -114,6 +118,10 @@ class EmbeddingTable:
         """Row `ids` (width,), or the rows of several ids (n, width). Raises RowError."""
         if isinstance(ids, int):
             return self[[ids]][0]
+        return as_tensor(self.take(ids))
+
+    def take(self, ids: Iterable[int]) -> Array:
+        """The rows of several ids (n, width). Raises RowError."""
         return self._through(gather(self.matrix, check_rows(ids, self.rows, self._called)))
 
     def tiles(self, rows: int = TILE_ROWS) -> Iterator[tuple[int, Tensor]]:
@@ -121,6 +129,11 @@ class EmbeddingTable:
 
         Raises UsageError for fewer than one row.
         """
+        for start, tile in self.array_tiles(rows):
+            yield start, as_tensor(tile)
+
+    def array_tiles(self, rows: int = TILE_ROWS) -> Iterator[tuple[int, Array]]:
+        """As `tiles`."""
         if rows < 1:
             raise UsageError(f"a tile of {rows} rows was asked for; it has 1 or more")
         for start in range(0, self.rows, rows):
@@ -130,7 +143,13 @@ class EmbeddingTable:
         """All rows (rows, width). Mapped plain floats are the file's own pages and take no memory
         of their own; "stream" reads once from end to end, which network disks need.
         """
-        return self._through(self.matrix.whole(way))
+        return as_tensor(self._through(self.matrix.whole(way)))
+
+    def pages(self) -> Array | None:
+        """All rows as the file's own pages, where it holds the very numbers that are handed out:
+        plain floats, not transformed. None for any other table.
+        """
+        return self.matrix.whole() if self.matrix.plain and not self.transforms else None
 
     def as_used(self) -> EmbeddingTable:
         """The rows as the model uses them: scaled, or normed, where it does so after the lookup.
@@ -187,9 +206,9 @@ class EmbeddingTable:
     def _called(self) -> str:
         return f"the {self.role} table {self.name!r}"
 
-    def _through(self, rows: Tensor) -> Tensor:
+    def _through(self, rows: Array) -> Array:
         for transform in self.transforms:
-            rows = transform.apply(rows)
+            rows = as_array(transform.apply(as_tensor(rows)))
         return rows
 
 
@@ -239,8 +258,6 @@ class ModelTables:
         Stops at the first tile that differs, and before any where the dtypes do. True where no
         head is stored and the two are one.
         """
-        import torch
-
         if self.tie.head is None:
             return self.tie.tied
         one, other = self.table("input"), self.table("output", self.tie.head)
@@ -250,8 +267,8 @@ class ModelTables:
             return False
         # As bits, in which NaN is equal to itself.
         return all(
-            torch.equal(a.view(torch.uint8), b.view(torch.uint8))
-            for (_, a), (_, b) in zip(one.tiles(), other.tiles(), strict=True)
+            a.tobytes() == b.tobytes()
+            for (_, a), (_, b) in zip(one.array_tiles(), other.array_tiles(), strict=True)
         )
 
     def _only(self, role: Role) -> str:

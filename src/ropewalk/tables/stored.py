@@ -12,19 +12,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
+
 from ropewalk.errors import ModelFileError, RowError, UsageError
+from ropewalk.kernels.arrays import Array
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
 
 Way = Literal["mmap", "stream"]
 """How a whole table is read: mapped, page by page when touched, or once from end to end."""
 
 WAYS: tuple[Way, ...] = ("mmap", "stream")
 
-Decode = Callable[["Tensor"], "Tensor"]
+Decode = Callable[[Array], Array]
 """Bytes (rows, row_bytes), uint8, to numbers (rows, width)."""
+
+PLAIN = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+"""Plain floats by their names in safetensors and GGUF, and what holds them in numpy."""
 
 
 @dataclass(slots=True)
@@ -60,7 +65,10 @@ class Reads:
 
 
 class Matrix(Protocol):
-    """Numbers (rows, width) in a file. `storage` names how they are kept there: "BF16", "Q6_K"."""
+    """Numbers (rows, width) in a file. `storage` names how they are kept there: "BF16", "Q6_K".
+
+    They are handed out as arrays, bfloat16 as in `ropewalk.kernels.arrays`.
+    """
 
     @property
     def name(self) -> str:
@@ -89,7 +97,12 @@ class Matrix(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """What is handed out: the stored dtype; float32 for quantised storage."""
+        """What is handed out, as torch calls it: as stored; float32 for quantised storage."""
+        ...
+
+    @property
+    def plain(self) -> bool:
+        """Whether the file's bytes are the numbers that are handed out."""
         ...
 
     @property
@@ -102,11 +115,11 @@ class Matrix(Protocol):
         """The counter, shared by all that one checkpoint hands out."""
         ...
 
-    def read(self, start: int, stop: int) -> Tensor:
+    def read(self, start: int, stop: int) -> Array:
         """The rows from `start` up to `stop`, (stop - start, width)."""
         ...
 
-    def whole(self, way: Way = "mmap") -> Tensor:
+    def whole(self, way: Way = "mmap") -> Array:
         """All rows."""
         ...
 
@@ -122,7 +135,6 @@ class FileMatrix:
     width: int
     row_bytes: int
     storage: str
-    dtype: torch.dtype
     decode: Decode
     reads: Reads
 
@@ -131,13 +143,24 @@ class FileMatrix:
         """Bytes of the whole matrix in its file."""
         return self.rows * self.row_bytes
 
-    def read(self, start: int, stop: int) -> Tensor:
-        """As Matrix. Raises ModelFileError when the file no longer holds the rows."""
+    @property
+    def plain(self) -> bool:
+        """As Matrix."""
+        return self.storage in PLAIN
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """As Matrix."""
         import torch
 
+        plain = {"F64": torch.float64, "F16": torch.float16, "BF16": torch.bfloat16}
+        return plain.get(self.storage, torch.float32)
+
+    def read(self, start: int, stop: int) -> Array:
+        """As Matrix. Raises ModelFileError when the file no longer holds the rows."""
         wanted = (stop - start) * self.row_bytes
         if not wanted:
-            return torch.empty(0, self.width, dtype=self.dtype)
+            return np.empty((0, self.width), PLAIN.get(self.storage, "<f4"))
         held = bytearray(wanted)
         view, got = memoryview(held), 0
         try:
@@ -156,13 +179,10 @@ class FileMatrix:
                 "was changed while it was open, or is damaged: fetch it again"
             )
         self.reads.add(self.name, wanted)
-        return self.decode(torch.frombuffer(held, dtype=torch.uint8).view(-1, self.row_bytes))
+        return self.decode(np.frombuffer(held, np.uint8).reshape(stop - start, self.row_bytes))
 
-    def whole(self, way: Way = "mmap") -> Tensor:
-        """As Matrix. Mapped, the tensor is the file's own pages; writing to it changes no file."""
-        import numpy as np
-        import torch
-
+    def whole(self, way: Way = "mmap") -> Array:
+        """As Matrix. Mapped, plain floats are the file's own pages; writing changes no file."""
         check_way(way)
         if way == "stream" or not self.size:
             return self.read(0, self.rows)
@@ -171,7 +191,7 @@ class FileMatrix:
         except (OSError, ValueError) as error:
             raise ModelFileError(f"{self.path} cannot be mapped: {error}") from error
         self.reads.add(self.name, self.size)
-        return self.decode(torch.from_numpy(pages))
+        return self.decode(pages.view(np.ndarray))
 
 
 def check_way(way: str) -> None:
@@ -192,16 +212,14 @@ def check_rows(ids: Iterable[int], rows: int, what: str) -> list[int]:
     return listed
 
 
-def gather(matrix: Matrix, ids: list[int]) -> Tensor:
+def gather(matrix: Matrix, ids: list[int]) -> Array:
     """The rows `ids` (n, width) in their order; neighbours are read at once, repeats once."""
-    import torch
-
     different = sorted(set(ids))
     if not different:
-        return torch.empty(0, matrix.width, dtype=matrix.dtype)
-    found = torch.cat([matrix.read(start, stop) for start, stop in _runs(different)])
+        return matrix.read(0, 0)
+    found = np.concatenate([matrix.read(start, stop) for start, stop in _runs(different)])
     place = {row: at for at, row in enumerate(different)}
-    return found[torch.tensor([place[row] for row in ids])]
+    return found[[place[row] for row in ids]]
 
 
 def _runs(ids: list[int]) -> Iterator[tuple[int, int]]:

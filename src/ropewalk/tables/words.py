@@ -12,16 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ropewalk.errors import RowError, UsageError
+from ropewalk.kernels.arrays import Array, doubles
 from ropewalk.tables.display import display, parse
-from ropewalk.tables.near import unit_rows
+from ropewalk.tables.search import unit_rows
 from ropewalk.tables.stored import check_rows
 from ropewalk.tables.tokeniser import tokeniser
 from ropewalk.tables.vocabulary import Spelling, Vocabulary
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ropewalk.tables.open import EmbeddingTable
 
 _SHOWN = 8
@@ -41,15 +42,15 @@ class Asked:
     used: Spelling | None = None
     others: tuple[Spelling, ...] = ()
 
-    def vector(self, table: EmbeddingTable, mapped: Tensor | None = None) -> Tensor:
+    def vector(self, table: EmbeddingTable, pages: Array | None = None) -> Array:
         """Its direction (width,) in float64: of its row, or the mean of its rows at length 1.
 
-        Rows are taken from `mapped`, all rows of the table, where the caller has them. Raises
+        Rows are taken from `pages`, all rows of the table, where the caller has them. Raises
         UsageError for rows without direction, or that cancel out.
         """
-        rows = table[list(self.ids)] if mapped is None else mapped[list(self.ids)]
-        for row, values in zip(self.ids, rows, strict=True):
-            peak = float(values.double().abs().amax())
+        rows = table.take(self.ids) if pages is None else pages[list(self.ids)]
+        for row, values in zip(self.ids, doubles(rows), strict=True):
+            peak = float(np.abs(values).max())
             if not 0.0 < peak < float("inf"):
                 holds = "is all zeros" if peak == 0.0 else "holds NaN or infinity"
                 raise UsageError(
@@ -59,12 +60,10 @@ class Asked:
         return mean_direction(unit_rows(rows), [1.0] * len(self.ids))
 
 
-def mean_direction(units: Tensor, weights: Sequence[float]) -> Tensor:
+def mean_direction(units: Array, weights: Sequence[float]) -> Array:
     """The weighted mean (width,) of unit rows (n, width). Raises UsageError where it vanishes."""
-    import torch
-
-    mean: Tensor = (torch.tensor(weights, dtype=torch.float64)[:, None] * units).mean(0)
-    if float(mean.norm()) < 1e-12:
+    mean: Array = (np.array(weights, np.float64)[:, None] * units).mean(axis=0)
+    if float(np.linalg.norm(mean)) < 1e-12:
         raise UsageError("these rows cancel one another out: what is left has no direction")
     return mean
 

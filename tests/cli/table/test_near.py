@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -170,6 +172,61 @@ def test_a_process_of_its_own_says_the_same(animals: Path, run: Run) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "no single token; it is cut into dog ##s" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+WITHOUT_TORCH = {
+    "near": ("animals", "near", "cat", "-k", "2"),
+    "an analogy": ("animals", "near", "cat", "--minus", "dog", "--plus", "bird", "-k", "1"),
+    "by product": (
+        "animals",
+        "near",
+        "cat",
+        "--minus",
+        "dog",
+        "--plus",
+        "bird",
+        "--mul",
+        "-k",
+        "1",
+    ),
+    "similarity": ("animals", "similarity", "cat", "dog", "bird"),
+    "the overview": ("animals",),
+    "npy": ("rows.npy", "near", "--id", "3", "-k", "2"),
+    "GGUF": ("gguf", "near", "dog", "-k", "2"),
+}
+
+
+def has_torch_after(*arguments: object) -> bool:
+    """Whether a process of its own has imported torch once the command is done."""
+    program = (
+        "import sys, ropewalk.cli.main as m\n"
+        "try: m.main()\n"
+        "finally: print('torch' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "table", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout
+    return done.stderr.splitlines()[-1] == "True"
+
+
+@pytest.mark.parametrize("case", WITHOUT_TORCH)
+def test_a_look_at_stored_rows_does_not_import_torch(
+    animals: Path, smollm2_gguf: Path, case: str
+) -> None:
+    # The import would take longer than everything else that is done.
+    name, *arguments = WITHOUT_TORCH[case]
+    np.save(animals.parent / "rows.npy", np.random.default_rng(0).normal(size=(5, 3)))
+    model = smollm2_gguf if name == "gguf" else animals.parent / name
+    assert not has_torch_after(model, *arguments)
+
+
+def test_a_file_of_torchs_is_read_by_torch(tmp_path: Path) -> None:
+    torch.save({"embed_tokens.weight": torch.eye(4)}, tmp_path / "rows.pt")
+    assert has_torch_after(tmp_path / "rows.pt", "near", "--id", "3", "-k", "2")
 
 
 def test_a_page_that_cannot_be_written_leaves_nothing(animals: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_state_dict_is_read_by_rows(tmp_path: Path, zipped: bool, wrapped: boo
     # A file of the old kind cannot be mapped, and was read from end to end.
     assert table.matrix.reads.header == (0 if zipped else path.stat().st_size)
     for way in ("mmap", "stream"):
-        assert torch.equal(table.matrix.whole(way), rows)
+        assert torch.equal(table.whole(way), rows)
 
 
 def test_shards_of_torch_files_open_one(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,6 +58,37 @@ def library() -> Native | Absent:
 
     Raises UsageError when ROPEWALK_KERNELS holds something that is no choice.
     """
+    found = _found()
+    return found if isinstance(found, Absent) else _on_torchs_threads(found)
+
+
+def loaded() -> Native | Absent:
+    """As `library`, without importing torch: where it is not, the library's threads are its own.
+
+    Once torch is there, they are torch's.
+    """
+    return library() if "torch" in sys.modules else _alone()
+
+
+def threads() -> int:
+    """On how many threads a kernel runs: torch's number, or what torch would take."""
+    if "torch" in sys.modules:
+        import torch
+
+        return torch.get_num_threads()
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if asked.isdecimal() and int(asked):
+        return int(asked)
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+@cache
+def _alone() -> Native | Absent:
+    return _found()
+
+
+def _found() -> Native | Absent:
+    """The library by the environment's choice, on threads of its own."""
     choice = os.environ.get("ROPEWALK_KERNELS", "")
     if choice == "torch":
         return Absent("ROPEWALK_KERNELS=torch selects the torch path")
@@ -102,14 +133,19 @@ def _introduced(handle: ctypes.CDLL, path: Path) -> Native | Absent:
     spoken = handle.ropewalk_abi()
     if spoken != ABI:
         return Absent(f"{path} speaks interface {spoken} and not {ABI}; install ropewalk again")
-    runtime = _openmp()
     handle.ropewalk_use_openmp.argtypes = [ctypes.c_int64]
     handle.ropewalk_use_openmp.restype = None
+    return Native(handle, path, None)
+
+
+def _on_torchs_threads(found: Native) -> Native:
+    """The library on the OpenMP runtime that torch has loaded, or as it was without one."""
+    runtime = _openmp()
     if runtime is None:
-        return Native(handle, path, None)
+        return found
     where, entry = runtime
-    handle.ropewalk_use_openmp(entry)
-    return Native(handle, path, where)
+    found.handle.ropewalk_use_openmp(entry)
+    return replace(found, openmp=where)
 
 
 def _openmp() -> tuple[Path, int] | None:

@@ -1,17 +1,16 @@
-"""What every format offers, and the dtypes that two of them share."""
+"""What every format offers, and plain floats, which several of them share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import numpy as np
 
 from ropewalk.errors import ModelFileError, UsageError
-from ropewalk.tables.stored import FileMatrix, Matrix, Reads
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+from ropewalk.kernels.arrays import Array
+from ropewalk.tables.stored import PLAIN, FileMatrix, Matrix, Reads
 
 AGAIN = "the file is damaged or incomplete: fetch it again"
 
@@ -45,30 +44,20 @@ class Checkpoint(Protocol):
         ...
 
 
-def float_dtype(name: str) -> torch.dtype | None:
-    """The torch dtype of a plain float type by its name in safetensors and GGUF, else None."""
-    import torch
-
-    plain = {
-        "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
-    }  # fmt: skip
-    return plain.get(name)
-
-
 def plain_matrix(
     name: str, path: Path, offset: int, shape: tuple[int, ...], storage: str, reads: Reads
 ) -> FileMatrix | None:
     """The matrix of a plain float type, None for another. Raises UsageError for its shape."""
-    dtype = float_dtype(storage)
-    if dtype is None:
+    if storage not in PLAIN:
         return None
+    kind = np.dtype(PLAIN[storage])
 
-    def decode(raw: Tensor) -> Tensor:
-        return raw.view(dtype)
+    def decode(raw: Array) -> Array:
+        return raw.view(kind)
 
     rows, width = two_axes(name, shape)
-    row_bytes = width * dtype.itemsize
-    return FileMatrix(name, path, offset, rows, width, row_bytes, storage, dtype, decode, reads)
+    row_bytes = width * kind.itemsize
+    return FileMatrix(name, path, offset, rows, width, row_bytes, storage, decode, reads)
 
 
 def two_axes(name: str, shape: tuple[int, ...]) -> tuple[int, int]:

@@ -10,17 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.types import TENSOR_TYPES
 from ropewalk.errors import MissingPartError, ModelFileError, UsageError
+from ropewalk.kernels.arrays import Array
 from ropewalk.tables.formats.base import no_such, plain_matrix, two_axes
 from ropewalk.tables.stored import Decode, FileMatrix, Reads
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 _PART = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<parts>\d{5})\.gguf")
 """How llama.cpp names the parts of a model that was split."""
@@ -59,8 +58,6 @@ class GgufCheckpoint:
         Raises UsageError for an unknown name, a shape that is no matrix, or a type that cannot
         be dequantised, MissingPartError for a quantised one without the gguf package.
         """
-        import torch
-
         shape, home = self.shape(name), self.homes[name]
         info = home.tensors[name]
         place = home.data_start + info.offset
@@ -72,9 +69,8 @@ class GgufCheckpoint:
         kind = TENSOR_TYPES[info.type_id]
         row_bytes = width // kind.block * kind.size
         return FileMatrix(
-            name, home.path, place, rows, width, row_bytes, kind.name, torch.float32, decode,
-            self.reads,
-        )  # fmt: skip
+            name, home.path, place, rows, width, row_bytes, kind.name, decode, self.reads
+        )
 
 
 def open_gguf(path: Path) -> GgufCheckpoint:
@@ -121,14 +117,12 @@ def _dequantiser(path: Path, name: str, type_id: int) -> Decode:
             "reading a quantised table needs gguf, which is not installed: "
             'pip install "ropewalk[prove]"'
         ) from error
-    import numpy as np
-    import torch
-
     kinds = package.GGMLQuantizationType
     stored = TENSOR_TYPES[type_id].name
 
-    def decode(raw: Tensor) -> Tensor:
-        return torch.from_numpy(package.dequantize(raw.numpy(), kinds(type_id)))
+    def decode(raw: Array) -> Array:
+        numbers: Array = package.dequantize(raw, kinds(type_id))
+        return numbers
 
     try:
         kind = TENSOR_TYPES[type_id]

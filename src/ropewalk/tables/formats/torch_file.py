@@ -15,6 +15,7 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.kernels.arrays import Array, as_array
 from ropewalk.tables.formats.base import AGAIN, check_shard, lacking, no_such, two_axes
 from ropewalk.tables.formats.safetensors import index_homes
 from ropewalk.tables.stored import Reads, Way, check_way
@@ -64,22 +65,27 @@ class TorchMatrix:
         return name.replace("bfloat", "BF").replace("float", "F")
 
     @property
+    def plain(self) -> bool:
+        """As Matrix."""
+        return True
+
+    @property
     def size(self) -> int:
         """Bytes of the whole matrix."""
         return self.tensor.numel() * self.tensor.itemsize
 
-    def read(self, start: int, stop: int) -> Tensor:
+    def read(self, start: int, stop: int) -> Array:
         """As Matrix; a copy."""
         self.reads.add(self.name, (stop - start) * self.width * self.tensor.itemsize)
-        return self.tensor[start:stop].clone()
+        return as_array(self.tensor[start:stop].clone())
 
-    def whole(self, way: Way = "mmap") -> Tensor:
+    def whole(self, way: Way = "mmap") -> Array:
         """As Matrix."""
         check_way(way)
         if way == "stream":
             return self.read(0, self.rows)
         self.reads.add(self.name, self.size)
-        return self.tensor
+        return as_array(self.tensor)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.kernels.arrays import as_tensor
 from ropewalk.tables.health.drift import Drift, drift_of
 from ropewalk.tables.health.duplicates import Duplicates, duplicates_of
 from ropewalk.tables.health.isotropy import Isotropy, isotropy_of
@@ -232,7 +233,7 @@ class _Check:
         checkpoint = self.table.tables.checkpoint
         for name in checkpoint.names():
             if _BIAS.fullmatch(name) and checkpoint.shape(name) == (self.table.rows,):
-                return checkpoint.matrix(name).whole()[0].float()
+                return as_tensor(checkpoint.matrix(name).whole()[0]).float()
         return None
 
     def estimate(self, queries: int, rows: int) -> None:
