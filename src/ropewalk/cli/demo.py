@@ -38,7 +38,7 @@ def demo_command(
     from rich.console import Console
 
     from ropewalk.audit import audit
-    from ropewalk.cli.prove import INTERRUPTED, run_with_progress, show_results
+    from ropewalk.cli.prove import prove_and_show
     from ropewalk.models.resolve import read_spec, resolve
     from ropewalk.prove.calibration import Calibrate
     from ropewalk.prove.session import ProofSettings
@@ -61,10 +61,7 @@ def demo_command(
     lengths = ",".join(map(str, LENGTHS))
     grid = f"--lengths {lengths} --depths {DEPTHS} --trials {DOCUMENTS}"
     _heading(f"$ ropewalk prove smollm2 {grid}")
-    proof = run_with_progress(settings)
-    show_results(proof, as_json=False, csv=None)
-    if proof.result.interrupted:
-        raise typer.Exit(INTERRUPTED)
+    prove_and_show(settings)
     typer.echo(NEXT)
 
 

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from ropewalk.cli.audit import audit_command
+from ropewalk.cli.commands import add_commands
 from ropewalk.cli.compare import compare_command
 from ropewalk.cli.convert import convert_command
 from ropewalk.cli.demo import demo_command
@@ -44,6 +45,22 @@ class _TwoWords(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+_COMMANDS = (
+    ("audit", audit_command, "What a model's files say of position."),
+    ("convert", convert_command, "Its position settings in another engine's words."),
+    ("prove", prove_command, "What a model finds at every length and depth."),
+    ("prove diff", prove_diff_command, "Two proofs on the same prompts, and what of it is chance."),
+    ("extend", extend_command, "A longer context, chosen by measurement and written."),
+    ("loss", loss_command, "What each token of a long text costs, by its position."),
+    ("tune", tune_command, "Brief training on long documents, and what it gained."),
+    ("pack", pack_command, "Texts into rows for training, and the distances they train."),
+    ("compare", compare_command, "Encodings trained alike, and measured beyond their length."),
+    ("demo", demo_command, "Audit and proof of a small real model, in up to four minutes."),
+    ("show", show_command, "A proof again, or one prompt of it."),
+    ("trace", trace_command, "A text into a model, step by step, beside our own numbers."),
+    ("doctor", doctor_command, "What is installed here, and what is missing."),
+)
+
 app = typer.Typer(
     cls=_TwoWords,
     add_completion=False,
@@ -52,37 +69,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Audit and prove how much of its context window a language model really reads.",
 )
-app.command("audit", short_help="What a model's files say of position.")(audit_command)
-app.command("convert", short_help="Its position settings in another engine's words.")(
-    convert_command
-)
-app.command("prove", short_help="What a model finds at every length and depth.")(prove_command)
-app.command("prove diff", short_help="Two proofs on the same prompts, and what of it is chance.")(
-    prove_diff_command
-)
-app.command("extend", short_help="A longer context, chosen by measurement and written.")(
-    extend_command
-)
-app.command("loss", short_help="What each token of a long text costs, by its position.")(
-    loss_command
-)
-app.command("tune", short_help="Brief training on long documents, and what it gained.")(
-    tune_command
-)
-app.command("pack", short_help="Texts into rows for training, and the distances they train.")(
-    pack_command
-)
-app.command("compare", short_help="Encodings trained alike, and measured beyond their length.")(
-    compare_command
-)
-app.command("demo", short_help="Both on a small real model, in up to four minutes.")(demo_command)
-app.command("show", short_help="A proof again, or one prompt of it.")(show_command)
-app.command("trace", short_help="A text into a model, step by step, beside our own numbers.")(
-    trace_command
-)
+add_commands(app, _COMMANDS)
 app.add_typer(table_app, name="table", short_help="What is in a model's embedding table.")
 app.add_typer(explain_app, name="explain", short_help="What position is for, in numbers.")
-app.command("doctor", short_help="What is installed here, and what is missing.")(doctor_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -27,17 +27,6 @@ INTERRUPTED = 130
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """What accelerate calls its own ways to spread a model."""
 
-_MANNERS = (
-    "api",
-    "tokenizer",
-    "concurrency",
-    "requests_per_minute",
-    "tokens_per_minute",
-    "timeout",
-    "salt",
-)
-"""What `ropewalk.prove.subjects.endpoint.settings` calls the options for a server, in order."""
-
 
 def prove_command(
     model: o.Model,
@@ -81,29 +70,29 @@ def prove_command(
     """Prove a model: ask for hidden facts at every length and depth, and count."""
     from ropewalk.prove.session import ProofSettings
 
-    manners = (api, tokenizer, concurrency, requests_per_minute, tokens_per_minute, timeout, salt)
     settings = ProofSettings(
-        model=model,
+        model=model, rope=rope, seed=seed, controls=controls, out=out,
         **_grid(lengths, depths, trials, threshold),
         **_further(until_certain, most_trials),
         **_asked(task, suite, documents, questions),
-        **_spent(sharing, calibrate, price, dry_run),
-        rope=rope,
-        haystack=haystack,
-        distractors=distractors,
-        chat=chat,
-        answer_tokens=answer_tokens,
-        seed=seed,
-        controls=controls,
-        device=device,
-        device_map=None if device_map is None else read_device_map(device_map),
-        dtype=dtype,
-        out=out,
-        seconds=None if minutes is None else o.seconds_of(minutes),
+        **_spent(minutes, sharing, calibrate, price, dry_run),
+        **_held(device, device_map, dtype),
+        haystack=haystack, distractors=distractors, chat=chat, answer_tokens=answer_tokens,
         command=shlex.join(["ropewalk", *sys.argv[1:]]),
-        endpoint=endpoint_settings(model, base_url, **dict(zip(_MANNERS, manners, strict=True))),
-    )
-    check_places(out, csv)
+        endpoint=endpoint_settings(
+            model, base_url, api=api, tokenizer=tokenizer, concurrency=concurrency,
+            requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute,
+            timeout=timeout, salt=salt,
+        ),
+    )  # fmt: skip
+    prove_and_show(settings, as_json=as_json, csv=csv)
+
+
+def prove_and_show(
+    settings: ProofSettings, *, as_json: bool = False, csv: Path | None = None
+) -> None:
+    """The whole command behind its options. Exits with INTERRUPTED after Ctrl-C."""
+    check_places(settings.out, csv)
     proof = run_with_progress(settings)
     show_results(proof, as_json=as_json, csv=csv)
     if proof.result.interrupted:
@@ -151,17 +140,27 @@ def _asked(
 
 
 def _spent(
-    sharing: str | None, calibrate: str | None, price: float | None, dry_run: bool
+    minutes: float | None,
+    sharing: str | None,
+    calibrate: str | None,
+    price: float | None,
+    dry_run: bool,
 ) -> dict[str, Any]:
     from ropewalk.prove.calibration import Calibrate
     from ropewalk.prove.cells import Sharing
 
     return {
+        "seconds": None if minutes is None else o.seconds_of(minutes),
         "sharing": None if sharing is None else one_of(Sharing, sharing, "--sharing"),
         "calibrate": None if calibrate is None else one_of(Calibrate, calibrate, "--calibrate"),
         "price": price,
         "dry_run": dry_run,
     }
+
+
+def _held(device: str, device_map: str | None, dtype: str) -> dict[str, Any]:
+    spread = None if device_map is None else read_device_map(device_map)
+    return {"device": device, "device_map": spread, "dtype": dtype}
 
 
 def read_device_map(text: str) -> str | dict[str, str | int]:

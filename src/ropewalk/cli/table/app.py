@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from ropewalk.cli.commands import add_commands
 from ropewalk.cli.table.clusters import clusters_command
 from ropewalk.cli.table.compare import compare_command
 from ropewalk.cli.table.context import context_command
@@ -32,6 +33,19 @@ class _EitherOrder(TyperGroup):
             args = [second, first, *rest[:-2]]
         return super().parse_args(ctx, args)
 
+
+_COMMANDS = (
+    ("near", near_command, "The rows nearest to a word; analogies."),
+    ("similarity", similarity_command, "Cosines of words, as a heat map."),
+    ("health", health_command, "Norms, faulty rows, under-trained tokens, isotropy, hubs."),
+    ("positions", positions_command, "Learned positions: trained rows, likeness, spectrum."),
+    ("clusters", clusters_command, "Rows of like direction, and their central tokens."),
+    ("map", map_command, "Rows on their two widest axes, as a page."),
+    ("compare", compare_command, "Two checkpoints' rows over the tokens they share."),
+    ("context", context_command, "One word in several sentences, layer by layer."),
+    ("score", score_command, "WordSim-353, SimLex-999, analogies; table and layers."),
+    ("export", export_command, "Parquet, projector, npy, safetensors, word2vec."),
+)
 
 table_app = typer.Typer(
     cls=_EitherOrder,
@@ -59,27 +73,4 @@ def _model(
         print_overview(context)
 
 
-table_app.command("near", short_help="The rows nearest to a word; analogies.")(near_command)
-table_app.command("similarity", short_help="Cosines of words, as a heat map.")(similarity_command)
-table_app.command("health", short_help="Norms, faulty rows, under-trained tokens, isotropy, hubs.")(
-    health_command
-)
-table_app.command("positions", short_help="Learned positions: trained rows, likeness, spectrum.")(
-    positions_command
-)
-table_app.command("clusters", short_help="Rows of like direction, and their central tokens.")(
-    clusters_command
-)
-table_app.command("map", short_help="Rows on their two widest axes, as a page.")(map_command)
-table_app.command("compare", short_help="Two checkpoints' rows over the tokens they share.")(
-    compare_command
-)
-table_app.command("context", short_help="One word in several sentences, layer by layer.")(
-    context_command
-)
-table_app.command("score", short_help="WordSim-353, SimLex-999, analogies; table and layers.")(
-    score_command
-)
-table_app.command("export", short_help="Parquet, projector, npy, safetensors, word2vec.")(
-    export_command
-)
+add_commands(table_app, _COMMANDS)
