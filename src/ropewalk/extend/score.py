@@ -21,13 +21,13 @@ from ropewalk.extend.skip import SkipProbe, why_not
 from ropewalk.models.rotary_tables import install, schedule_fingerprint
 from ropewalk.prove.cells import Control, Outcome, Row, Sharing
 from ropewalk.prove.facts import plan_facts
+from ropewalk.prove.identity import RECIPE, hash_by
 from ropewalk.prove.local_run import Asking, LocalRun
 from ropewalk.prove.loss import Reader, whole
 from ropewalk.prove.loss_run import generated
 from ropewalk.prove.plan import make_plan
 from ropewalk.prove.progress import Event
 from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.session import RECIPE, hash_by
 from ropewalk.prove.statistics import RelativeThreshold
 from ropewalk.prove.store import Store
 from ropewalk.prove.subjects.sharable import sharable

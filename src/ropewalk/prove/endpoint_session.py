@@ -13,7 +13,6 @@ from random import Random
 
 from ropewalk.errors import EndpointError, LengthError, UsageError
 from ropewalk.models.tokenizer import load_tokenizer
-from ropewalk.prove import session
 from ropewalk.prove.calibration import Calibrate
 from ropewalk.prove.cells import Cell, Sharing
 from ropewalk.prove.cost import Budget, reading
@@ -24,7 +23,18 @@ from ropewalk.prove.haystack import GeneratedHaystack, read_sentences
 from ropewalk.prove.identity import folder_name, hash_by, settings_facts, try_folder
 from ropewalk.prove.plan import Plan
 from ropewalk.prove.progress import RunResult
-from ropewalk.prove.prompt import PromptMaker
+from ropewalk.prove.proof import (
+    Listener,
+    Proof,
+    check_lengths,
+    default_lengths,
+    planned,
+    prompt_maker,
+    proof_of,
+    sharing_line,
+    tell_budget,
+    until_certain,
+)
 from ropewalk.prove.settings import RUNS, ProofSettings
 from ropewalk.prove.store import Store
 from ropewalk.prove.subjects.endpoint.calibration import PROBES, Counting, calibrate
@@ -47,6 +57,7 @@ from ropewalk.prove.subjects.endpoint.settings import APIS, PREFIX, EndpointSett
 from ropewalk.prove.subjects.endpoint.subject import EndpointSubject, ServedPrompts
 from ropewalk.prove.subjects.endpoint.tokenizers import Estimate, ServerTokenizer
 from ropewalk.prove.subjects.endpoint.work import Server
+from ropewalk.prove.tasks.own import OwnDocuments
 from ropewalk.prove.tokens import Tokens
 from ropewalk.rope.spec import Length, PositionSpec
 
@@ -67,11 +78,26 @@ class _Served:
     counted_by: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """What is asked: how prompts are related, what lays them out, and the plan of them."""
+
+    sharing: Sharing
+    prompts: ServedPrompts
+    plan: Plan
+
+    def budget(self) -> Budget:
+        """What asking all of it takes."""
+        read = reading(self.plan, self.prompts)
+        asked = len(self.plan.cells)
+        return Budget(self.sharing, asked, read.tokens(self.sharing), read.independent)
+
+
 def prove_endpoint(
     settings: ProofSettings,
-    tell: session.Listener | None = None,
+    tell: Listener | None = None,
     deadline: float | None = None,
-) -> session.Proof:
+) -> Proof:
     """Prove `settings.model`, which begins with "openai:", at `settings.endpoint`'s servers.
 
     How prompts are related is `settings.sharing`'s to say; what they share is the server's to
@@ -80,7 +106,7 @@ def prove_endpoint(
     Raises an error of `ropewalk.errors`, or DryRun; what was answered before it stays in the run
     folder.
     """
-    tell = tell or session.Listener()
+    tell = tell or Listener()
     given = _check(settings)
     own = settings.own_questions()
     sentences = read_sentences(settings.haystack) if settings.haystack else None
@@ -91,48 +117,46 @@ def prove_endpoint(
     try:
         tell.say(f"asking {clients[0].url} what it is")
         served = _meet(settings.model.removeprefix(PREFIX), given, clients, settings.chat)
-        subject = served.subject
-        spec = _spec(served.facts)
-        lengths = settings.lengths or session.default_lengths(served.facts.window)
-        maker = session.prompt_maker(settings, subject.tokens, sentences, own, chat=subject.chat)
-        sharing, prompts, plan = _prompts(settings, subject, lengths, maker, tell)
-        read = reading(plan, prompts)
-        prompts_asked = len(plan.cells)
-        session.tell_budget(
-            settings, Budget(sharing, prompts_asked, read.tokens(sharing), read.independent), tell
-        )
-        facts = {
-            **_facts(served),
-            **settings_facts(settings, sentences, own, chat=subject.chat, salted=subject.salt),
-            "sharing": sharing.value,
-            **(_UNCALIBRATED if sharing is Sharing.NESTED else {}),
-            **plan_facts(plan, settings.threshold, spec),
-        }
-        folder = settings.out or RUNS / folder_name(subject.model.rpartition("/")[2], facts)
+        laid = _lay_out(settings, served, sentences, own, tell)
+        tell_budget(settings, laid.budget(), tell)
+        facts = _facts(settings, served, laid, sentences, own)
         at_once = given.concurrency or served.facts.slots or AT_ONCE
         servers = [Server(client, at_once) for client in clients]
-        with Store.open(folder, facts) as store:
-            tell.planned(plan, folder)
-
-            def ask(cells: tuple[Cell, ...]) -> RunResult:
-                return run_endpoint(
-                    replace(plan, cells=cells),
-                    prompts,
-                    Asking(subject, servers, gate),
-                    store,
-                    hash_by(facts),
-                    tell.event,
-                    deadline=deadline,
-                    say=tell.say,
-                    sharing=sharing,
-                )
-
-            result = session.until_certain(settings, ask(plan.cells), store, ask, tell)
-            return session.proof_of(store, folder, result, None)
+        return _ask(settings, Asking(served.subject, servers, gate), laid, facts, tell, deadline)
     finally:
         gate.stop.set()
         for client in clients:
             client.close()
+
+
+def _ask(
+    settings: ProofSettings,
+    asking: Asking,
+    laid: _Laid,
+    facts: dict[str, str],
+    tell: Listener,
+    deadline: float | None,
+) -> Proof:
+    """Take the run folder, ask what it has no answer to, and go on until it is certain."""
+    folder = settings.out or RUNS / folder_name(asking.subject.model.rpartition("/")[2], facts)
+    with Store.open(folder, facts) as store:
+        tell.planned(laid.plan, folder)
+
+        def ask(cells: tuple[Cell, ...]) -> RunResult:
+            return run_endpoint(
+                replace(laid.plan, cells=cells),
+                laid.prompts,
+                asking,
+                store,
+                hash_by(facts),
+                tell.event,
+                deadline=deadline,
+                say=tell.say,
+                sharing=laid.sharing,
+            )
+
+        result = until_certain(settings, ask(laid.plan.cells), store, ask, tell)
+        return proof_of(store, folder, result, None)
 
 
 def _check(settings: ProofSettings) -> EndpointSettings:
@@ -246,29 +270,32 @@ def _spec(facts: ServerFacts) -> PositionSpec:
     return PositionSpec("served", "server", (), trained, window)
 
 
-def _prompts(
+def _lay_out(
     settings: ProofSettings,
-    subject: EndpointSubject,
-    lengths: tuple[int, ...],
-    maker: PromptMaker,
-    tell: session.Listener,
-) -> tuple[Sharing, ServedPrompts, Plan]:
+    served: _Served,
+    sentences: tuple[str, ...] | None,
+    own: OwnDocuments | None,
+    tell: Listener,
+) -> _Laid:
     """How prompts are related, what lays them out, and the plan of them.
 
     Where nobody said, they are nested if every length can hold a document's facts. Raises
     LengthError for lengths that hold no question.
     """
+    subject = served.subject
+    lengths = settings.lengths or default_lengths(served.facts.window)
+    maker = prompt_maker(settings, subject.tokens, sentences, own, chat=subject.chat)
     alone = ServedPrompts(maker, subject.counting, subject.salted)
     sharing, why = settings.sharing, ""
     if sharing is None:
         why = settings.not_nested()
         sharing = Sharing.PREFIX if why else Sharing.NESTED
-    plan = session.planned(settings, lengths, sharing)
+    plan = planned(settings, lengths, sharing)
 
     def least(task: str) -> int:
         return alone.counting.expected(maker.minimum(task) + alone.salted) + 1
 
-    session.check_lengths(plan, least, "at this server")
+    check_lengths(plan, least, "at this server")
     if sharing is Sharing.NESTED:
         documents = DocumentMaker(maker, tuple(map(alone.own, plan.lengths)), plan.depths)
         try:
@@ -279,14 +306,32 @@ def _prompts(
                 raise
             sharing, why = Sharing.PREFIX, str(error)
     if settings.sharing is None:
-        tell.note(session.sharing_line(sharing, why))
+        tell.note(sharing_line(sharing, why))
     if sharing is not Sharing.NESTED:
-        return sharing, alone, session.planned(settings, lengths, sharing)
-    return sharing, prompts, plan
+        return _Laid(sharing, alone, planned(settings, lengths, sharing))
+    return _Laid(sharing, prompts, plan)
 
 
-def _facts(served: _Served) -> dict[str, str]:
-    """What the store keeps beside the answers; the server's weights are nobody's business here."""
+def _facts(
+    settings: ProofSettings,
+    served: _Served,
+    laid: _Laid,
+    sentences: tuple[str, ...] | None,
+    own: OwnDocuments | None,
+) -> dict[str, str]:
+    """What the store keeps beside the answers."""
+    subject = served.subject
+    return {
+        **_server_facts(served),
+        **settings_facts(settings, sentences, own, chat=subject.chat, salted=subject.salt),
+        "sharing": laid.sharing.value,
+        **(_UNCALIBRATED if laid.sharing is Sharing.NESTED else {}),
+        **plan_facts(laid.plan, settings.threshold, _spec(served.facts)),
+    }
+
+
+def _server_facts(served: _Served) -> dict[str, str]:
+    """What is known of the servers; their weights are nobody's business here."""
     import openai
 
     from ropewalk import __version__
