@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -129,14 +130,15 @@ MakePrompts = Callable[..., list[CellPrompt]]
 _WORDS = ["".join(random.Random(i).choices("aeiounrstl", k=3 + i % 6)) for i in range(2000)]
 
 
-def _sentences(seed: int, characters: int) -> list[str]:
+@cache
+def _sentences(seed: int, characters: int) -> tuple[str, ...]:
     """Return sentences of made-up words, at least `characters` long together."""
     chance = random.Random(seed)
     sentences: list[str] = []
     while characters > 0:
         sentences.append(" ".join(chance.choices(_WORDS, k=11)).capitalize() + ". ")
         characters -= len(sentences[-1])
-    return sentences
+    return tuple(sentences)
 
 
 @pytest.fixture
@@ -148,7 +150,7 @@ def make_prompts() -> MakePrompts:
         for number, cell in enumerate(summary.cells):
             outcomes = [o for o, count in cell.outcomes.items() for _ in range(count)]
             for trial, outcome in enumerate(outcomes):
-                hay = _sentences(trial if shared else 1000 * number + trial, 4 * cell.length)
+                hay = [*_sentences(trial if shared else 1000 * number + trial, 4 * cell.length)]
                 place = int(cell.depth * len(hay))
                 key, value = f"key-{trial}", f"{4_000_000 + 1000 * number + trial}"
                 hay.insert(place, f"The code of {key} is {value}. ")
