@@ -6,11 +6,12 @@ All run one after the other in every round; medians, and ratios as the median of
 ratios. Then `ropewalk table MODEL near` is timed as a process of its own on a checkpoint of
 40 GB in shards (sparse files, of which only the embedding is written).
 
-    python -m benchmarks.near [--small]
+    python -m benchmarks.near [--small] [--start]
 
 `--small` runs everything at a fraction of the size, and writes nothing; else the results go to
-benchmarks/results/near.md. Needs ropewalk[prove,bench] and 6 GiB of memory. The last line is one
-JSON object.
+benchmarks/results/near.md. `--start` times the processes alone, and puts their rows in place of
+those that stand there. Needs ropewalk[prove,bench] and 6 GiB of memory. The last line is one JSON
+object.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ OURS = "ropewalk near"
 READERS = ("torch max int32", "torch sum int64", "torch sum float32")
 GENSIM, FAISS = "gensim float32", "faiss flat float32"
 BF16, FP32 = "torch bfloat16 product + topk", "torch float32 product + topk"
+RENEWED = "Measured anew by `python -m benchmarks.near --start`:"
+"""Begins the line of a document that says which of its rows are younger than the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +231,19 @@ def compared(times: Times, rows: Tensor, work: str) -> Iterator[Row]:
         yield Row(f"{work}: times faiss's speed", times.ratio(FAISS, OURS), "", 2.0)
 
 
+def scans(folder: Path, width: int, rounds: int) -> Iterator[Row]:
+    """Searches in this process, beside readers and peers."""
+    table = open_table(folder)
+    start = time.perf_counter()
+    first = mapped(table)
+    assert first is not None
+    neighbours(first, torch.randn(width), K)
+    yield Row("first query on a fresh mapping", 1000 * (time.perf_counter() - start), "ms")
+    peers = Peers(first)
+    yield from compared(one_query(first, peers, rounds), first, "1 query")
+    yield from compared(many_queries(first, peers, 16, rounds), first, "16 queries")
+
+
 def markdown(rows: list[Row], load: float) -> str:
     """The whole document."""
     library = native()
@@ -246,17 +262,31 @@ def markdown(rows: list[Row], load: float) -> str:
         "| figure | value | to be | holds |",
         "|---|---|---|---|",
     ]
+    return "\n".join([*lines, *map(line_of, rows), ""])
+
+
+def line_of(row: Row) -> str:
+    """A row of the document."""
+    bound = "" if row.reach is None else f"{'≤' if row.at_most else '≥'} {row.reach:g}"
+    holds = {None: "", True: "yes", False: "**no**"}[row.holds]
+    return f"| {row.name} | {row.value:.4g} {row.unit} | {bound} | {holds} |"
+
+
+def renewed(text: str, rows: list[Row], load: float) -> str:
+    """The document with these rows in place of those of the same names, and when they were made."""
+    lines = text.partition(f"\n{RENEWED}")[0].splitlines()
     for row in rows:
-        bound = "" if row.reach is None else f"{'≤' if row.at_most else '≥'} {row.reach:g}"
-        holds = {None: "", True: "yes", False: "**no**"}[row.holds]
-        lines.append(f"| {row.name} | {row.value:.4g} {row.unit} | {bound} | {holds} |")
-    return "\n".join([*lines, ""])
+        (place,) = (i for i, line in enumerate(lines) if line.startswith(f"| {row.name} |"))
+        lines[place] = line_of(row)
+    names = ", ".join(f'"{row.name}"' for row in rows)
+    return "\n".join([*lines, "", f"{RENEWED} {names} (load average {load:.1f}).", ""])
 
 
 def main() -> None:
     """Measure, print, write the results and the JSON line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--small", action="store_true", help="a fraction of the size; no files")
+    parser.add_argument("--start", action="store_true", help="the processes alone")
     options = parser.parse_args()
     load = os.getloadavg()[0]
     size = (3000, 256, 3, 1 << 20) if options.small else (128_256, 2048, 40, 1_000_000_000)
@@ -264,21 +294,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         folder = write_sharded(Path(home) / "model", *size)
         done += list(processes(folder, 1 if options.small else 5))
-        table = open_table(folder)
-        start = time.perf_counter()
-        first = mapped(table)
-        assert first is not None
-        neighbours(first, torch.randn(size[1]), K)
-        done.append(
-            Row("first query on a fresh mapping", 1000 * (time.perf_counter() - start), "ms")
-        )
-        peers = Peers(first)
-        done += list(compared(one_query(first, peers, rounds), first, "1 query"))
-        done += list(compared(many_queries(first, peers, 16, rounds), first, "16 queries"))
+        if not options.start:
+            done += list(scans(folder, size[1], rounds))
     for row in done:
         print(f"{row.name:<62} {row.value:>10.4g} {row.unit:<5} {row.holds if row.reach else ''}")
     if not options.small:
-        RESULT.write_text(markdown(done, load), encoding="utf-8")
+        old = RESULT.read_text(encoding="utf-8") if options.start else ""
+        RESULT.write_text(
+            renewed(old, done, load) if options.start else markdown(done, load), encoding="utf-8"
+        )
     rows = [
         {"name": r.name, "value": r.value, "unit": r.unit, "reach": r.reach, "holds": r.holds}
         for r in done

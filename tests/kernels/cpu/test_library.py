@@ -92,6 +92,26 @@ def test_a_wider_instruction_set_than_the_processor_has_is_not_taken() -> None:
         native.use_instruction_set(widest)
 
 
+def test_before_torch_is_imported_threads_are_the_librarys_own_and_afterwards_torchs() -> None:
+    code = """
+import sys
+from ropewalk.kernels.cpu.library import library, loaded, threads
+before = loaded(), threads(), "torch" in sys.modules
+import torch
+torch.set_num_threads(2)
+after = loaded()
+print(getattr(before[0], "openmp", None), *before[1:], after == library(), threads())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "3,2"},
+    )
+    assert done.stdout.split() == ["None", "3", "False", "True", "2"]
+
+
 def test_threads_are_those_that_torch_runs_on() -> None:
     import torch
 
