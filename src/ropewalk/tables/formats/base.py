@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.errors import UsageError
 from ropewalk.kernels.arrays import Array
 from ropewalk.tables.stored import PLAIN, FileMatrix, Matrix, Reads
 
@@ -73,23 +73,6 @@ def two_axes(name: str, shape: tuple[int, ...]) -> tuple[int, int]:
     if len(inner) != 2 or not all(inner):
         raise UsageError(f"tensor {name!r} has shape {shape}, and a table has rows and columns")
     return inner[0], inner[1]
-
-
-def check_shard(index: Path, name: str, home: Path) -> None:
-    """Refuse a shard that an index names and that is not there. Raises ModelFileError."""
-    if not home.is_file():
-        raise ModelFileError(
-            f"{index} says that {name!r} is in {home.name}, which is not there; fetch this shard, "
-            "the others are not needed"
-        )
-
-
-def lacking(index: Path, name: str, home: Path) -> ModelFileError:
-    """The error for a tensor that an index places in a shard which does not have it."""
-    return ModelFileError(
-        f"{index} says that {name!r} is in {home.name}, and the shard has no such tensor; the two "
-        f"do not belong together: {AGAIN}"
-    )
 
 
 def no_such(name: str, path: Path, names: Sequence[str]) -> UsageError:

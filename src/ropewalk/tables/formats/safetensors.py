@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from ropewalk.dialects.hf import load_json
 from ropewalk.errors import ModelFileError, UsageError
-from ropewalk.tables.formats.base import AGAIN, check_shard, lacking, no_such, plain_matrix
+from ropewalk.tables.formats.base import AGAIN, plain_matrix
+from ropewalk.tables.formats.shards import Shards, index_homes
 from ropewalk.tables.stored import FileMatrix, Reads
 
 MAX_HEADER = 100_000_000
@@ -104,22 +104,14 @@ def _fail(path: Path, what: str) -> NoReturn:
     raise ModelFileError(f"{path}: {what}; {AGAIN}")
 
 
-@dataclass(slots=True)
-class SafetensorsCheckpoint:
-    """A file, or shards: `homes` maps every tensor name to the file that holds it."""
+class SafetensorsCheckpoint(Shards[Entry]):
+    """A file, or shards."""
 
-    path: Path
-    homes: Mapping[str, Path]
-    reads: Reads
-    entries: dict[Path, dict[str, Entry]] = field(default_factory=dict)
-
-    def names(self) -> Sequence[str]:
-        """All tensor names, sorted."""
-        return sorted(self.homes)
+    __slots__ = ()
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor. Raises as `matrix`."""
-        return self._entry(name).shape
+        return self.find(name).shape
 
     def matrix(self, name: str) -> FileMatrix:
         """A tensor as a matrix.
@@ -127,7 +119,7 @@ class SafetensorsCheckpoint:
         Raises UsageError for an unknown name, a shape that is no matrix or a type that is no
         plain float, ModelFileError for a shard that is missing, damaged, or lacks the tensor.
         """
-        entry = self._entry(name)
+        entry = self.find(name)
         home = self.homes[name]
         made = plain_matrix(name, home, entry.offset, entry.shape, entry.dtype, self.reads)
         if made is None:
@@ -138,16 +130,9 @@ class SafetensorsCheckpoint:
             )
         return made
 
-    def _entry(self, name: str) -> Entry:
-        home = self.homes.get(name)
-        if home is None:
-            raise no_such(name, self.path, self.names())
-        if home not in self.entries:
-            check_shard(self.path, name, home)
-            self.entries[home] = read_entries(home, self.reads)
-        if name not in self.entries[home]:
-            raise lacking(self.path, name, home)
-        return self.entries[home][name]
+    def open(self, home: Path) -> dict[str, Entry]:
+        """See `read_entries`."""
+        return read_entries(home, self.reads)
 
 
 def open_file(path: Path) -> SafetensorsCheckpoint:
@@ -161,25 +146,6 @@ def open_index(index: Path) -> SafetensorsCheckpoint:
     """The shards named by a `*.safetensors.index.json`. Raises ConfigError, ModelFileError."""
     reads = Reads()
     return SafetensorsCheckpoint(index, index_homes(index, reads), reads)
-
-
-def index_homes(index: Path, reads: Reads) -> dict[str, Path]:
-    """Which file beside an index holds each tensor.
-
-    Raises ConfigError for an index that is no JSON object, ModelFileError for one without a
-    weight_map, or with shards that are no plain file names.
-    """
-    homes = load_json(index).get("weight_map")
-    if not isinstance(homes, dict) or not homes:
-        raise ModelFileError(f"{index} has no weight_map of tensor names; {AGAIN}")
-    reads.opened(index, index.stat().st_size)
-    for name, shard in homes.items():
-        # An index must not send its reader to other folders.
-        if not isinstance(shard, str) or not shard or Path(shard).name != shard:
-            raise ModelFileError(
-                f"{index} places {name!r} in {shard!r}; a shard is a file beside its index"
-            )
-    return {name: index.parent / shard for name, shard in homes.items()}
 
 
 def open_files(folder: Path, paths: Sequence[Path]) -> SafetensorsCheckpoint:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import struct
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array, as_array
-from ropewalk.tables.formats.base import AGAIN, check_shard, lacking, no_such, two_axes
-from ropewalk.tables.formats.safetensors import index_homes
+from ropewalk.tables.formats.base import AGAIN, two_axes
+from ropewalk.tables.formats.shards import Shards, index_homes
 from ropewalk.tables.stored import Reads, Way, check_way
 
 if TYPE_CHECKING:
@@ -88,22 +88,14 @@ class TorchMatrix:
         return as_array(self.tensor)
 
 
-@dataclass(slots=True)
-class TorchCheckpoint:
-    """A file or shards; `homes` maps every tensor name to its file. See Checkpoint."""
+class TorchCheckpoint(Shards["Tensor"]):
+    """A file or shards."""
 
-    path: Path
-    homes: Mapping[str, Path]
-    reads: Reads
-    loaded: dict[Path, dict[str, Tensor]] = field(default_factory=dict)
-
-    def names(self) -> Sequence[str]:
-        """All tensor names, sorted."""
-        return sorted(self.homes)
+    __slots__ = ()
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor. Raises as `matrix`."""
-        return tuple(self._tensor(name).shape)
+        return tuple(self.find(name).shape)
 
     def matrix(self, name: str) -> TorchMatrix:
         """A tensor as a matrix.
@@ -111,22 +103,15 @@ class TorchCheckpoint:
         Raises UsageError for an unknown name, a shape that is no matrix or numbers that are no
         floats, ModelFileError for a shard that is missing, refused, or lacks the tensor.
         """
-        tensor = self._tensor(name)
+        tensor = self.find(name).detach()
         rows, width = two_axes(name, tuple(tensor.shape))
         if not tensor.is_floating_point():
             raise UsageError(f"{self.homes[name]}: tensor {name!r} holds {tensor.dtype}, no floats")
         return TorchMatrix(name, self.homes[name], tensor.view(rows, width), self.reads)
 
-    def _tensor(self, name: str) -> Tensor:
-        home = self.homes.get(name)
-        if home is None:
-            raise no_such(name, self.path, self.names())
-        if home not in self.loaded:
-            check_shard(self.path, name, home)
-            self.loaded[home] = read_state_dict(home, self.reads)
-        if name not in self.loaded[home]:
-            raise lacking(self.path, name, home)
-        return self.loaded[home][name].detach()
+    def open(self, home: Path) -> dict[str, Tensor]:
+        """See `read_state_dict`."""
+        return read_state_dict(home, self.reads)
 
 
 def open_torch(path: Path) -> TorchCheckpoint:
