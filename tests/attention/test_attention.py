@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -210,3 +211,9 @@ def test_heads_without_channels_are_refused() -> None:
     one = torch.randn(1, 4, 1, 8)
     with pytest.raises(PositionError, match=r"has shape \(\)"):
         attention(one, one, one, NoPosition(), position_ids=torch.tensor(3))
+
+
+def test_the_plan_takes_the_arguments_of_the_attention() -> None:
+    asked, planned = (inspect.signature(each).parameters for each in (attention, plan_attention))
+    assert list(asked.values()) == list(planned.values())
+    assert len(asked) > 10
