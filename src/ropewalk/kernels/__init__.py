@@ -1,8 +1,10 @@
-"""Kernels: the inner loops of rotary encoding and embedding, for CPUs and GPUs.
+"""Kernels: the inner loops of rotary encoding, embedding and nearest rows, for CPUs and GPUs.
 
-Each exists as plain torch, which is the reference and the fallback, and as compiled code that
-gives the same results and the same errors. Names load when they are first used; nothing here
-imports torch before.
+Each exists in plain torch or numpy (`reference`, `embedding_reference`, `near_reference`), which is
+the reference and the fallback, and as compiled code (`cpu`, `triton`) that gives the same results
+and the same errors. `rotary`, `embedding` and `near` are the ways in: they check, and choose what
+runs; `ops` and `embedding_ops` are what torch's compiler and autograd see. Names load when they are
+first used; nothing here imports torch before.
 """
 
 from __future__ import annotations
