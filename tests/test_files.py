@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from ropewalk import files
 from ropewalk.errors import StoreError
 from ropewalk.files import folder_beside, write_whole, written_beside
 
@@ -68,3 +72,31 @@ def test_a_folder_with_something_in_it_is_not_replaced(tmp_path: Path) -> None:
         pass
     assert [p.name for p in tmp_path.iterdir()] == ["full"]
     assert (tmp_path / "full" / "mine.txt").read_text() == "mine"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from ropewalk import files
+
+writing = getattr(files, sys.argv[1])(Path(sys.argv[2]))
+with writing as beside:
+    (beside / "part" if beside.is_dir() else beside).write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("how", ["written_beside", "folder_beside"])
+def test_what_a_killed_process_left_goes_with_the_next_writing(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "out[1]"
+    killed = subprocess.run([sys.executable, "-c", KILLED, how, str(path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    writing = getattr(files, how)
+    with writing(path) as beside:
+        assert list(tmp_path.iterdir()) == [beside]
+        assert beside != left
+        # One that is being filled stays, whoever else begins.
+        with writing(path):
+            assert beside.exists()
+    assert list(tmp_path.iterdir()) == [path]

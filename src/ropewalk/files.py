@@ -1,13 +1,19 @@
-"""Files written whole: a reader, or a crash, sees the old file or the new one, never half of it."""
+"""Files written whole: a reader, or a crash, sees the old file or the new one, never half of it.
+
+They are filled beside their place, under a hidden name, and renamed. A process that is killed
+leaves what it was filling; the next one that writes the same file removes it, and knows by the
+lock that it holds on its own which ones nobody fills any more.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from ropewalk.errors import StoreError
 
@@ -28,24 +34,19 @@ def written_beside(path: Path) -> Iterator[Path]:
 
     For what is too large to be held, or is written by a library that wants a path. Raises
     StoreError when it cannot be written; after any error nothing is left of it, and what was at
-    `path` stays as it was.
+    `path` stays as it was. What a killed process left of the same file is removed first.
     """
-    beside: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        beside = Path(name)
-        yield beside
-        with beside.open("rb") as written:
-            os.fsync(written.fileno())
-        # A temporary file is private by default; a report is as readable as any other file.
-        beside.chmod(0o666 & ~_umask())
-        beside.replace(path)
+        _sweep(path)
+        with _workplace(path, _new_file) as beside:
+            yield beside
+            with beside.open("rb") as written:
+                os.fsync(written.fileno())
+            # A temporary file is private by default; a report is as readable as any other file.
+            beside.chmod(0o666 & ~_umask())
+            beside.replace(path)
     except OSError as error:
         raise _cannot(path, error) from error
-    finally:
-        if beside is not None:
-            beside.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -53,20 +54,90 @@ def folder_beside(path: Path) -> Iterator[Path]:
     """A new folder to fill, which becomes `path` when the block ends well.
 
     `path` is no folder yet, or an empty one. Raises StoreError when it cannot be made; after any
-    error nothing is left of it.
+    error nothing is left of it. What a killed process left of the same folder is removed first.
     """
-    beside: Path | None = None
     try:
-        beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-        yield beside
-        beside.chmod(0o777 & ~_umask())
-        # Over an empty folder, and no other.
-        beside.replace(path)
+        _sweep(path)
+        with _workplace(path, tempfile.mkdtemp) as beside:
+            yield beside
+            beside.chmod(0o777 & ~_umask())
+            # Over an empty folder, and no other.
+            beside.replace(path)
     except OSError as error:
         raise _cannot(path, error) from error
+
+
+@contextmanager
+def held(path: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold a file or folder against other processes; yields whether it is held.
+
+    The system lets go of it when the process dies, however it dies. Where there are no such locks
+    (Windows, some network drives) nothing is ever held.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield False
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            mine = False
+        else:
+            mine = True
+        yield mine
     finally:
-        if beside is not None:
-            shutil.rmtree(beside, ignore_errors=True)
+        os.close(descriptor)
+
+
+@contextmanager
+def _workplace(path: Path, make: Callable[..., str]) -> Iterator[Path]:
+    """What `make` makes beside `path`, held, and gone afterwards unless it was renamed."""
+    while True:
+        beside = Path(make(dir=path.parent, prefix=_prefix(path)))
+        with held(beside, wait=True):
+            # Between making and holding it, another process may have swept it away.
+            if not beside.exists():
+                continue
+            try:
+                yield beside
+            finally:
+                _remove(beside)
+            return
+
+
+def _sweep(path: Path) -> None:
+    """Remove what processes that are no more left of `path`: nobody holds it."""
+    prefix = _prefix(path)
+    for left in list(path.parent.iterdir()):
+        if left.name.startswith(prefix):
+            with held(left, wait=False) as mine:
+                if mine:
+                    _remove(left)
+
+
+def _prefix(path: Path) -> str:
+    return f".{path.name}.ropewalk-"
+
+
+def _new_file(**where: Any) -> str:
+    handle, name = tempfile.mkstemp(**where)
+    os.close(handle)
+    return str(name)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _umask() -> int:

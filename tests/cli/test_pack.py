@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from ropewalk.files import written_beside
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -102,7 +104,7 @@ def test_what_cannot_be_packed_is_one_sentence_and_leaves_nothing(
 
 
 def test_a_kill_while_rows_are_written_leaves_the_old_file(
-    tiny_model: Path, tmp_path: Path
+    run: Run, tiny_model: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "rows.parquet"
     out.write_text("the old rows")
@@ -126,6 +128,21 @@ def test_a_kill_while_rows_are_written_leaves_the_old_file(
         child.send_signal(signal.SIGKILL)
         child.wait()
     assert out.read_text() == "the old rows"
+    # The next run clears away what the dead process left, and nothing else of that kind.
+    (left,) = tmp_path.glob(".rows.parquet.*")
+    others = [tmp_path / ".rows.parquet.mine", tmp_path / ".rows.parquet.bak.ropewalk-0"]
+    for other in others:
+        other.write_text("kept")
+    pipe.write_text(line)
+    with written_beside(out) as living:
+        done = run(
+            "pack", pipe, "--tokenizer", tiny_model, "--length", "256", "--out", out, "--force"
+        )
+        assert done.returncode == 0, done.stderr
+        assert not left.exists()
+        assert {living, *others} <= set(tmp_path.iterdir())
+        living.write_text("by another run")
+    assert sorted(tmp_path.glob(".rows.parquet.*")) == sorted(others)
 
 
 def test_a_full_disk_leaves_nothing(run: Run, tiny_model: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ropewalk.errors import ModelFileError, StoreError
+from ropewalk.files import held
 
 _MAKING = ".making-"
 _LONGEST_STEM = 80
@@ -111,7 +112,7 @@ def _workplace(weights: Path) -> Iterator[Path]:
     """A new locked folder in `weights`, gone afterwards unless it was renamed."""
     while True:
         beside = Path(tempfile.mkdtemp(prefix=_MAKING, dir=weights))
-        with _lock(beside, wait=True):
+        with held(beside, wait=True):
             # Between making and locking it, another process may have swept it away.
             if not beside.is_dir():
                 continue
@@ -125,38 +126,9 @@ def _workplace(weights: Path) -> Iterator[Path]:
 def _sweep(weights: Path) -> None:
     """Remove the unfinished folders of processes that are no more."""
     for left in weights.glob(f"{_MAKING}*"):
-        with _lock(left, wait=False) as mine:
+        with held(left, wait=False) as mine:
             if mine:
                 shutil.rmtree(left, ignore_errors=True)
-
-
-@contextmanager
-def _lock(folder: Path, *, wait: bool) -> Iterator[bool]:
-    """Hold a folder against other processes; yields whether it is held.
-
-    Where folders cannot be locked (Windows, some network drives) nothing is ever held, and
-    leftovers stay.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        yield False
-        return
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        yield False
-        return
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError:
-            held = False
-        else:
-            held = True
-        yield held
-    finally:
-        os.close(descriptor)
 
 
 def _unwritable(folder: Path, error: OSError) -> StoreError:
