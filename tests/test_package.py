@@ -140,6 +140,8 @@ OPTIONS = {
         "--cutting",
         "--boundary",
         "--field",
+        "--column",
+        "--encoding",
         "--lr",
         "--lr-end",
         "--warmup",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from ropewalk.cli import tune_options as o
 
 if TYPE_CHECKING:
     from ropewalk.extend.tune.session import Tuned
@@ -16,158 +18,128 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
-Checkpoint = Annotated[
-    str,
-    typer.Argument(
-        metavar="CHECKPOINT",
-        help="A Hugging Face folder, a .gguf file, a hub id or a known name.",
-    ),
-]
-Data = Annotated[
-    list[Path],
-    typer.Option(
-        help="Text, JSON lines, Parquet, rows of ropewalk pack, or a folder; may be given again."
-    ),
-]
-Steps = Annotated[int, typer.Option(help="Updates of the weights.")]
-Out = Annotated[Path, typer.Option(help="The run folder; the same command goes on with it.")]
-Length = Annotated[
-    str, typer.Option(help="Tokens of a row: 4096 or 4k, or several with weights: 4096:3,1024:1.")
-]
-Rows = Annotated[int, typer.Option(help="Rows of the longest length a step, over all processes.")]
-AtOnce = Annotated[int, typer.Option(help="Rows that go through the model together.")]
-Mask = Annotated[bool, typer.Option("--mask/--no-mask", help="Keep the documents of a row apart.")]
-Positions = Annotated[
-    str,
-    typer.Option(
-        help="reset (each piece from 0), document (from its place there), running (on and on)."
-    ),
-]
-Cutting = Annotated[str, typer.Option(help="kept (documents whole where they fit) or split.")]
-Boundary = Annotated[
-    str | None,
-    typer.Option(help="Around documents: eos, bos, both, none, an id. Default: eos if there is."),
-]
-Field = Annotated[str, typer.Option(help="The field or column that holds the text.")]
-Rate = Annotated[float, typer.Option("--lr", help="The highest learning rate.")]
-RateEnd = Annotated[float, typer.Option("--lr-end", help="The last one, as a share of --lr.")]
-Warmup = Annotated[
-    int | None,
-    typer.Option(help="Steps on which the rate rises. Default: 10, or all of a shorter run."),
-]
-Decay = Annotated[str, typer.Option(help="After that: cosine, linear or constant.")]
-WeightDecay = Annotated[float, typer.Option(help="AdamW's, of matrices.")]
-Clip = Annotated[float, typer.Option(help="The longest gradient that is let through whole.")]
-Dtype = Annotated[
-    str, typer.Option(help="float32 or bfloat16, to compute in; weights stay float32.")
-]
-Keep = Annotated[
-    bool,
-    typer.Option("--keep-activations", help="More memory, less time: compute no block twice."),
-]
-Attention = Annotated[
-    str, typer.Option(help="sdpa, flex_attention, eager, flash_attention_2 or flash_attention_3.")
-]
-Lora = Annotated[int | None, typer.Option(help="Train adapters of this rank, and nothing else.")]
-Every = Annotated[int, typer.Option("--checkpoint-every", help="Steps between checkpoints.")]
-Seed = Annotated[int, typer.Option(help="Draws the order of the rows.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")]
-GateShare = Annotated[
-    float | None,
-    typer.Option("--gate", help="Fail if short text costs more by this share, like 0.02."),
-]
-GateText = Annotated[
-    Path | None, typer.Option(help="Short text that is measured; generated text without one.")
-]
-Prove = Annotated[
-    str | None, typer.Option(help="Prove these lengths before and after, like 1k,4k.")
-]
-Trials = Annotated[int, typer.Option(help="Of each cell of these proofs.")]
-ContextParallel = Annotated[
-    int, typer.Option(help="Processes that share a row: 1, more is not to be had yet.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-
 
 def tune_command(
-    checkpoint: Checkpoint,
-    data: Data,
-    steps: Steps,
-    out: Out,
-    length: Length = "4096",
-    rows: Rows = 8,
-    at_once: AtOnce = 1,
-    mask: Mask = True,
-    positions: Positions = "reset",
-    cutting: Cutting = "kept",
-    boundary: Boundary = None,
-    field: Field = "text",
-    lr: Rate = 2e-5,
-    lr_end: RateEnd = 0.1,
-    warmup: Warmup = None,
-    decay: Decay = "cosine",
-    weight_decay: WeightDecay = 0.0,
-    clip: Clip = 1.0,
-    dtype: Dtype = "float32",
-    keep_activations: Keep = False,
-    attention: Attention = "sdpa",
-    lora: Lora = None,
-    checkpoint_every: Every = 100,
-    seed: Seed = 0,
-    device: Device = "auto",
-    gate: GateShare = None,
-    gate_text: GateText = None,
-    prove: Prove = None,
-    trials: Trials = 5,
-    context_parallel: ContextParallel = 1,
-    as_json: AsJson = False,
+    checkpoint: o.Checkpoint,
+    data: o.Data,
+    steps: o.Steps,
+    out: o.Out,
+    length: o.Length = "4096",
+    rows: o.Rows = 8,
+    at_once: o.AtOnce = 1,
+    mask: o.Mask = True,
+    positions: o.Positions = "reset",
+    cutting: o.Cutting = "kept",
+    boundary: o.Boundary = None,
+    field: o.Field = "text",
+    column: o.Column = None,
+    encoding: o.Encoding = "utf-8",
+    lr: o.Rate = 2e-5,
+    lr_end: o.RateEnd = 0.1,
+    warmup: o.Warmup = None,
+    decay: o.Decay = "cosine",
+    weight_decay: o.WeightDecay = 0.0,
+    clip: o.Clip = 1.0,
+    dtype: o.Dtype = "float32",
+    keep_activations: o.Keep = False,
+    attention: o.Attention = "sdpa",
+    lora: o.Lora = None,
+    checkpoint_every: o.Every = 100,
+    seed: o.Seed = 0,
+    device: o.Device = "auto",
+    gate: o.GateShare = None,
+    gate_text: o.GateText = None,
+    prove: o.Prove = None,
+    trials: o.Trials = 5,
+    context_parallel: o.ContextParallel = 1,
+    as_json: o.AsJson = False,
 ) -> None:
     """Train a checkpoint on long documents, here or under torchrun, and say what it gained."""
-    from ropewalk.extend.tune.settings import TuneSettings, parse_mix
-    from ropewalk.prove.plan import parse_lengths
+    from ropewalk.extend.tune.settings import TuneSettings
 
     settings = TuneSettings(
-        model=checkpoint,
-        data=tuple(data),
-        steps=steps,
-        out=out,
-        mix=parse_mix(length),
-        rows=rows,
-        at_once=at_once,
-        mask=mask,
-        positions=_word(positions),
-        cutting=_word(cutting),
-        boundary=boundary,
-        field=field,
-        lr=lr,
-        lr_end=lr_end,
-        warmup=max(0, min(10, steps)) if warmup is None else warmup,
-        decay=_word(decay),
-        weight_decay=weight_decay,
-        clip=clip,
-        dtype=dtype,
-        activation_checkpoints=not keep_activations,
-        attention=attention,
-        lora=lora,
-        every=checkpoint_every,
-        seed=seed,
-        device=device,
-        gate=gate,
-        gate_text=gate_text,
-        prove=() if prove is None else parse_lengths(prove),
-        trials=trials,
-        context_parallel=context_parallel,
-        command=shlex.join(["ropewalk", *sys.argv[1:]]),
-    )
+        model=checkpoint, out=out, lora=lora, every=checkpoint_every, seed=seed,
+        context_parallel=context_parallel, command=shlex.join(["ropewalk", *sys.argv[1:]]),
+        data=tuple(data), field=field, column=column, encoding=encoding,
+        **_rows(length, rows, at_once, mask, positions, cutting, boundary),
+        **_rates(steps, lr, lr_end, warmup, decay, weight_decay, clip),
+        **_computed(device, dtype, keep_activations, attention),
+        **_measured(gate, gate_text, prove, trials),
+    )  # fmt: skip
     settings.check()
     done = _run(settings)
     if done is not None:
         _show(done, settings, as_json=as_json)
 
 
-def _word(text: str) -> Any:
-    """A word that `TuneSettings.check` looks at."""
-    return text
+# Words like "cosine" are passed on as they are: `TuneSettings.check` looks at them.
+
+
+def _rows(
+    length: str,
+    rows: int,
+    at_once: int,
+    mask: bool,
+    positions: str,
+    cutting: str,
+    boundary: str | None,
+) -> dict[str, Any]:
+    """What a step is made of."""
+    from ropewalk.extend.tune.settings import parse_mix
+
+    return {
+        "mix": parse_mix(length),
+        "rows": rows,
+        "at_once": at_once,
+        "mask": mask,
+        "positions": positions,
+        "cutting": cutting,
+        "boundary": boundary,
+    }
+
+
+def _rates(
+    steps: int,
+    lr: float,
+    lr_end: float,
+    warmup: int | None,
+    decay: str,
+    weight_decay: float,
+    clip: float,
+) -> dict[str, Any]:
+    """How far each step goes."""
+    return {
+        "steps": steps,
+        "lr": lr,
+        "lr_end": lr_end,
+        "warmup": max(0, min(10, steps)) if warmup is None else warmup,
+        "decay": decay,
+        "weight_decay": weight_decay,
+        "clip": clip,
+    }
+
+
+def _computed(device: str, dtype: str, keep_activations: bool, attention: str) -> dict[str, Any]:
+    return {
+        "device": device,
+        "dtype": dtype,
+        "activation_checkpoints": not keep_activations,
+        "attention": attention,
+    }
+
+
+def _measured(
+    gate: float | None, gate_text: Path | None, prove: str | None, trials: int
+) -> dict[str, Any]:
+    """What is asked of the model before and after."""
+    from ropewalk.prove.plan import parse_lengths
+
+    return {
+        "gate": gate,
+        "gate_text": gate_text,
+        "prove": () if prove is None else parse_lengths(prove),
+        "trials": trials,
+    }
 
 
 def _run(settings: TuneSettings) -> Tuned | None:

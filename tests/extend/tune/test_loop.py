@@ -45,7 +45,12 @@ def by_hand(checkpoint: Path, rows: list[list[list[list[int]]]], rates: list[flo
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"at_once": 2, "activation_checkpoints": False, "mix": "64:1,32:1"}]
+    "changes",
+    [
+        {},
+        {"at_once": 2, "activation_checkpoints": False, "mix": "64:1,32:1"},
+        {"attention": "eager"},
+    ],
 )
 def test_losses_are_those_of_a_plain_loop_over_separate_documents(
     settings: Settings,

@@ -156,15 +156,31 @@ class RowStream:
 
 
 class StepRows:
-    """The rows of every step, in order: `next()` gives those of one. `vocabulary` bounds ids."""
+    """The rows of every step, in order: `next()` gives those of one.
 
-    def __init__(self, source: Source, mix: Mix, rows: int, vocabulary: int, seed: int) -> None:
-        self._mix, self._rows, self._vocabulary = mix, rows, vocabulary
+    `vocabulary` bounds ids, `places` the tokens of a document: None where they count anew in
+    every row.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        mix: Mix,
+        rows: int,
+        vocabulary: int,
+        seed: int,
+        *,
+        places: int | None = None,
+    ) -> None:
+        self._mix, self._rows, self._vocabulary, self._places = mix, rows, vocabulary, places
         self.streams = {length: RowStream(source, length, seed) for length in mix.lengths}
         self.step = 0
 
     def next(self) -> list[PackedRow]:
-        """All rows of a step, for all processes. Raises DataFileError for an id too large."""
+        """All rows of a step, for all processes.
+
+        Raises DataFileError for an id too large, LengthError for a document beyond `places`.
+        """
         length = self._mix.at(self.step)
         stream = self.streams[length]
         rows = [stream.next() for _ in range(self._mix.rows(length, self._rows))]
@@ -176,8 +192,20 @@ class StepRows:
                     f"model has ids 0 to {self._vocabulary - 1}: the data was made with another "
                     "tokenizer"
                 )
+            self._check_places(row)
         self.step += 1
         return rows
+
+    def _check_places(self, row: PackedRow) -> None:
+        if self._places is None:
+            return
+        for piece in row.layout.pieces:
+            if piece.start + piece.length > self._places:
+                raise LengthError(
+                    f"document {piece.document} of the data goes on beyond token {self._places:,}, "
+                    "where --positions document counts further than the model is made for; give "
+                    "--positions reset, or shorter documents"
+                )
 
     def go_to(self, step: int) -> None:
         """Leave out all rows before step `step`."""

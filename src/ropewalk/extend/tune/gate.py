@@ -31,13 +31,13 @@ class ShortText:
     window: int
 
     @classmethod
-    def of(cls, tokenizer: Any, path: Path | None, trained: int | None) -> ShortText:
-        """The user's file, or generated sentences, in windows that the model was trained on.
+    def of(cls, tokenizer: Any, path: Path | None, within: int | None) -> ShortText:
+        """The user's file, or generated sentences, in windows `within` what the model can read.
 
         Raises UsageError for a file that cannot be read, LengthError for a text too short.
         """
         tokens = Tokens(tokenizer)
-        window = min(WINDOW, trained or WINDOW)
+        window = min(WINDOW, within or WINDOW)
         if path is None:
             return cls("generated sentences", tuple(generated(tokens, TOKENS, "gate")), window)
         ids = tokens.encode(read_text(path))[:TOKENS]

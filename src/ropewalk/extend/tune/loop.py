@@ -26,6 +26,7 @@ from ropewalk.packing.batch import stack
 from ropewalk.packing.pack import PackedRow
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
     from torch.optim import Optimizer
 
@@ -117,7 +118,9 @@ class Trainer:
                 stack([rows[n] for n in numbers], self._settings.positions), self._world.device
             )
             given = self._handing.of(batch, self._config)
-            with self._precision():
+            # FSDP casts by itself.
+            kind = "float32" if self._world.several else self._settings.dtype
+            with precision(self._world.device, kind):
                 summed = self.model(labels=batch.labels, **given)
             # FSDP takes the mean over the processes, and the step is a mean over tokens.
             (summed * (self._world.size / total)).backward()
@@ -146,13 +149,14 @@ class Trainer:
             "in the step, documents in the data); look at these documents, or lower --lr"
         )
 
-    def _precision(self) -> AbstractContextManager[Any]:
-        """bfloat16 where one process computes in it; FSDP casts by itself."""
-        import torch
 
-        if self._settings.dtype == "bfloat16" and not self._world.several:
-            return torch.autocast(self._world.device.type, torch.bfloat16)
-        return nullcontext()
+def precision(device: torch.device, dtype: str) -> AbstractContextManager[Any]:
+    """Within it a model of float32 weights computes in `dtype`, float32 or bfloat16."""
+    import torch
+
+    if dtype == "bfloat16":
+        return torch.autocast(device.type, torch.bfloat16)
+    return nullcontext()
 
 
 def _whole(norm: Tensor) -> Tensor:

@@ -55,8 +55,11 @@ def bring_up(
 ) -> Trainee:
     """Load the model in float32 on the CPU, and make ready what is to be trained.
 
-    Raises as `models.load.load`; UsageError for a tokenizer that does not fit the model, and for
-    a GGUF whose schedule no configuration holds.
+    Its attention stays the usual one, in which it is measured; `set_attention` is for training.
+
+    Raises as `models.load.load`; UsageError for a tokenizer that does not fit the model and for
+    an attention that cannot be had, ModelFileError for a GGUF whose schedule no configuration
+    holds.
     """
     import torch
 
@@ -66,7 +69,7 @@ def bring_up(
     spec = read_spec(files)
     _check_schedule(files, folder, spec)
     check_tokenizer(causal, loaded.tokenizer, files.name)
-    _set_attention(causal, settings.attention)
+    _check_attention(causal, settings.attention, device)
     adapted = None
     if settings.lora is None:
         for each in causal.parameters():
@@ -124,7 +127,20 @@ def _checkpoint_activations(causal: Any) -> None:
     (enable or causal.gradient_checkpointing_enable)({"use_reentrant": False})
 
 
-def _set_attention(causal: Any, attention: str) -> None:
+def _check_attention(causal: Any, attention: str, device: torch.device) -> None:
+    """Refuse at once what would fail at the first step, after all measuring."""
+    if attention == "flex_attention" and device.type == "cpu":
+        raise UsageError(
+            "--attention flex_attention cannot train on a CPU, where PyTorch has no gradient of "
+            "it; leave the option out, or give --device cuda"
+        )
+    usual = causal.config._attn_implementation
+    set_attention(causal, attention)
+    set_attention(causal, usual)
+
+
+def set_attention(causal: Any, attention: str) -> None:
+    """Choose how a model computes attention. Raises UsageError where it cannot."""
     try:
         causal.set_attn_implementation(attention)
     except (ImportError, ValueError) as error:
@@ -141,7 +157,7 @@ def _check_schedule(files: ModelFiles, folder: Path, spec: PositionSpec) -> None
     read = read_spec(ModelFiles(str(folder), files.title, "folder", folder))
     if schedule_fingerprint(read) != schedule_fingerprint(spec):
         raise ModelFileError(
-            f"{files.path} holds a schedule that its configuration cannot say, so a tuned model "
-            "written from it would turn otherwise; write it as a folder first: "
-            "ropewalk convert, or ropewalk extend"
+            f"{files.path} holds a schedule (divisors of its own in rope_freqs, say) that the "
+            "configuration made from it does not, so the tuned model would turn otherwise; give "
+            "the model's Hugging Face folder instead"
         )

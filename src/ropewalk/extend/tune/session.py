@@ -22,16 +22,16 @@ from ropewalk.extend.tune.export import write_model
 from ropewalk.extend.tune.gate import Gate, ShortText
 from ropewalk.extend.tune.inputs import Handing, check_apart
 from ropewalk.extend.tune.journal import Journal, read_losses
-from ropewalk.extend.tune.loop import StepResult, Trainer
+from ropewalk.extend.tune.loop import StepResult, Trainer, precision
 from ropewalk.extend.tune.loss import LossModel
-from ropewalk.extend.tune.model import Trainee, bring_up
+from ropewalk.extend.tune.model import Trainee, bring_up, set_attention
 from ropewalk.extend.tune.optimiser import adamw
 from ropewalk.extend.tune.record import RunRecord, facts_of
 from ropewalk.extend.tune.settings import TuneSettings
 from ropewalk.extend.tune.world import World, gathered, joined, shard
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.packing.files import boundary_named
-from ropewalk.packing.texts import Reading, Sources, sources
+from ropewalk.packing.texts import Sources, sources
 from ropewalk.prove.lock import FolderLock
 
 if TYPE_CHECKING:
@@ -139,7 +139,8 @@ class _Run:
         facts = facts_of(settings, trainee.identity, data.identity(found.files))
         self.record = RunRecord.open(self.out, facts) if world.first else None
         self.source = self._open_source(found, trainee)
-        self.text = ShortText.of(trainee.tokenizer, settings.gate_text, trainee.spec.trained.tokens)
+        within = trainee.spec.trained.tokens or trainee.spec.claimed.tokens
+        self.text = ShortText.of(trainee.tokenizer, settings.gate_text, within)
         self.trainee: Trainee | None = trainee
         self.vocabulary, self.counts = trainee.vocabulary, trainee.counts()
 
@@ -153,7 +154,7 @@ class _Run:
             found, tokenizer, settings.mix, cutting=settings.cutting,
             boundary=boundary_named(word, tokenizer),
             padding_id=int(padding if padding is not None else tokenizer.eos_token_id or 0),
-            reading=Reading(field=settings.field, column=settings.field),
+            reading=settings.reading,
         )  # fmt: skip
 
     def train(self) -> None:
@@ -165,7 +166,9 @@ class _Run:
             raise RuntimeError("a run is trained once")
         self._measure_before(trainee)
         trainee.causal.eval()
-        check_apart(trainee.causal, Handing(settings.mask, settings.positions), self.vocabulary)
+        set_attention(trainee.causal, settings.attention)
+        with precision(world.device, settings.dtype):
+            check_apart(trainee.causal, Handing(settings.mask, settings.positions), self.vocabulary)
         trainee.causal.train()
         model = LossModel(trainee.causal)
         if world.several:
@@ -174,8 +177,9 @@ class _Run:
             shard(model, trainee.causal, world, getattr(torch, settings.dtype))
         optimiser = adamw(model, settings)
         rows = data.StepRows(
-            self.source, settings.mix, settings.rows, self.vocabulary, settings.seed
-        )
+            self.source, settings.mix, settings.rows, self.vocabulary, settings.seed,
+            places=self.spec.claimed.tokens if settings.positions == "document" else None,
+        )  # fmt: skip
         trainer = Trainer(model, optimiser, rows, settings, world)
         self._steps(trainer)
         weights = gathered(model, world)

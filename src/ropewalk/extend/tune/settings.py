@@ -10,6 +10,7 @@ from typing import Literal
 
 from ropewalk.errors import LengthError, UsageError
 from ropewalk.packing.layout import Counting
+from ropewalk.packing.texts import Reading
 
 Decay = Literal["constant", "linear", "cosine"]
 DECAYS: tuple[Decay, ...] = ("constant", "linear", "cosine")
@@ -100,7 +101,8 @@ class TuneSettings:
     the model together. `warmup` steps lead up to `lr`; `decay` says how it falls from there to
     `lr_end` times itself. `every`: steps between checkpoints. `gate`: the share that the loss on
     short text may rise by, None to measure only; `gate_text` names a UTF-8 file. `prove`: lengths
-    to prove before and after. `lora`: the rank of adapters, None to train all weights.
+    to prove before and after. `lora`: the rank of adapters, None to train all weights. `field`
+    of JSON records holds the text, and so does `column` of Parquet, None for the same name.
     """
 
     model: str
@@ -115,6 +117,8 @@ class TuneSettings:
     cutting: Literal["kept", "split"] = "kept"
     boundary: str | None = None
     field: str = "text"
+    column: str | None = None
+    encoding: str = "utf-8"
     lr: float = 2e-5
     lr_end: float = 0.1
     warmup: int = 10
@@ -135,6 +139,12 @@ class TuneSettings:
     context_parallel: int = 1
     tensorboard: bool = True
     command: str = ""
+
+    @property
+    def reading(self) -> Reading:
+        """How files become texts. Raises UsageError for an encoding that is not known."""
+        column = self.field if self.column is None else self.column
+        return Reading(self.field, column, self.encoding)
 
     def check(self) -> None:
         """Raise UsageError, in one sentence, for the first thing that cannot be."""
@@ -168,6 +178,11 @@ class TuneSettings:
         _one_of("--dtype", self.dtype, DTYPES)
         _one_of("--attention", self.attention, ATTENTION)
         _one_of("--cutting", self.cutting, ("kept", "split"))
+        _ = self.reading
+        if self.attention.startswith("flash") and self.dtype == "float32":
+            raise UsageError(
+                f"--attention {self.attention} computes in 16 bits alone; give --dtype bfloat16"
+            )
 
 
 def _whole(option: str, value: int, least: int) -> None:
