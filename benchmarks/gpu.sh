@@ -12,7 +12,8 @@ cd "$(dirname "$0")/.." || exit 1
 
 for candidate in "${PYTHON:-}" .venv/bin/python python3 python; do
     [ -n "$candidate" ] || continue
-    if "$candidate" -c 'import sys, torch, triton; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+    if "$candidate" -c 'import sys, importlib.util as u; sys.exit(sys.version_info < (3, 11) or not
+all(map(u.find_spec, ("torch", "triton"))))' 2>/dev/null
     then
         found=$candidate
         break
