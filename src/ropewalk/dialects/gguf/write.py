@@ -8,7 +8,6 @@ compared before it takes its name.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from ropewalk.dialects.gguf.scaling import STILL_DIVISOR
 from ropewalk.dialects.gguf.weights import FILE_TYPE, QUANTISATION, Numbers, Weights
 from ropewalk.dialects.same import SINGLE, Dialect, require_same
 from ropewalk.errors import GgufError, MissingPartError, StoreError, UsageError
+from ropewalk.files import written_beside
 from ropewalk.rope.frequencies import attention_factor, ntk_base, schedule, yarn_mscale
 from ropewalk.rope.scaling import (
     LargerBase,
@@ -106,19 +106,10 @@ def write_gguf(
             raise UsageError(f"{target} exists; name another file, or allow it with --force")
     except OSError as error:
         raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
+    with written_beside(target) as part:
         _copy(header, changes, part, weights)
         found = read_gguf(part)
         require_same(spec, found, DIALECT)
-        part.replace(target)
-    except OSError as error:
-        raise StoreError(
-            f"{target} cannot be written: {error.strerror or error}; nothing is left of it"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
     return found
 
 
