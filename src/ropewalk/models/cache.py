@@ -16,12 +16,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ropewalk.errors import ModelFileError, StoreError
-from ropewalk.files import held
+from ropewalk.files import held, write_whole
 
 _MAKING = ".making-"
 _LONGEST_STEM = 80
@@ -151,16 +151,7 @@ def _read_index(index: Path) -> dict[str, str]:
 
 
 def _write_index(index: Path, known: dict[str, str]) -> None:
-    try:
+    # As above: a cache that cannot be written costs time, not correctness.
+    with suppress(OSError, StoreError):
         index.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".hashes-", dir=index.parent)
-    except OSError:
-        # As above: a cache that cannot be written costs time, not correctness.
-        return
-    beside = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(known, file, indent=1)
-        beside.replace(index)
-    except OSError:
-        beside.unlink(missing_ok=True)
+        write_whole(index, json.dumps(known, indent=1))
