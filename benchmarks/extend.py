@@ -31,9 +31,11 @@ from ropewalk.dialects.gguf.weights import Numbers
 from ropewalk.dialects.gguf.write import write_gguf
 from ropewalk.extend.choose import TOLERANCE
 from ropewalk.extend.methods import CLOSED_FORMS, extended
-from ropewalk.extend.session import ExtendSettings, extend
+from ropewalk.extend.session import extend
+from ropewalk.extend.settings import ExtendSettings
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.report.extend_text import extend_lines
+from ropewalk.rope.spec import PositionSpec
 
 TARGET, ASKED = 16_384, 16_000
 LENGTHS = (1_000, 9_000, 12_000)
@@ -43,8 +45,10 @@ LIKELIEST = 10
 SERVE = Path(__file__).parents[1] / "tests" / "conformance" / "llamacpp" / "serve.py"
 
 
-def auto(work: Path, trials: int, minutes: float | None) -> dict[str, Any]:
-    """The whole command, and what it chose."""
+def auto(
+    work: Path, trials: int, minutes: float | None
+) -> tuple[dict[str, Any], PositionSpec | None]:
+    """The whole command, and the schedule that it chose."""
     begun = time.monotonic()
     settings = ExtendSettings(
         "smollm2",
@@ -76,7 +80,8 @@ def auto(work: Path, trials: int, minutes: float | None) -> dict[str, Any]:
         and shipped.hits == 0
     )
     seconds = round(time.monotonic() - begun)
-    return {"method": found.method, "scores": table, "reached": reached, "seconds": seconds}
+    told = {"method": found.method, "scores": table, "reached": reached, "seconds": seconds}
+    return told, found.after
 
 
 @contextmanager
@@ -108,7 +113,7 @@ def likeliest(where: str, ids: Sequence[int]) -> dict[int, float]:
     return {int(each["id"]): float(each["logprob"]) for each in first["top_logprobs"]}
 
 
-def served(work: Path, method: str, lengths: Sequence[int]) -> dict[str, Any]:
+def served(work: Path, after: PositionSpec, lengths: Sequence[int]) -> dict[str, Any]:
     """The written files, served, beside transformers with the very weights of each."""
     import torch
 
@@ -118,8 +123,6 @@ def served(work: Path, method: str, lengths: Sequence[int]) -> dict[str, Any]:
     from ropewalk.prove.tokens import Tokens
 
     files = resolve("smollm2")
-    before = read_spec(files)
-    after = extended(before, TARGET, next(each for each in CLOSED_FORMS if each.name == method))
     loaded = load(files, device=torch.device("cpu"), dtype=torch.float32)
     text = generated(Tokens(loaded.tokenizer), max(lengths), "served")
     kinds: tuple[tuple[str, Numbers | None], ...] = (("F32", "F32"), ("F16", "F16"), ("Q4_1", None))
@@ -167,17 +170,20 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("ropewalk-runs/extend-smollm2"))
     parser.add_argument("--trials", type=int, default=2)
     parser.add_argument("--minutes", type=float)
-    parser.add_argument("--method", default="yarn", help="served without auto: this schedule")
+    parser.add_argument("--method", default="ntk", help="served without auto: this schedule")
+    parser.add_argument("--headroom", type=float, default=2.0, help="with --method")
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
-    parts, found, method = given.parts.split(","), dict[str, Any](), given.method
+    parts, found = given.parts.split(","), dict[str, Any]()
+    named = next(each for each in CLOSED_FORMS if each.name == given.method)
+    after = extended(read_spec(resolve("smollm2")), TARGET, named, given.headroom)
     if "auto" in parts:
-        found["auto"] = auto(given.work, given.trials, given.minutes)
-        method = found["auto"]["method"]
+        found["auto"], chosen = auto(given.work, given.trials, given.minutes)
+        after = after if chosen is None else chosen
     if "served" in parts:
         lengths = [int(each) for each in given.lengths.split(",")]
-        found["served"] = served(given.work, method, lengths)
+        found["served"] = served(given.work, after, lengths)
     print(json.dumps(found))
 
 

@@ -99,6 +99,7 @@ OPTIONS = {
         "--to",
         "--method",
         "--factors",
+        "--headroom",
         "--base",
         "--lengths",
         "--depths",

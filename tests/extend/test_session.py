@@ -15,7 +15,8 @@ import pytest
 from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.errors import LengthError, ModelFileError, ScheduleError, UsageError
 from ropewalk.extend.methods import NAMES
-from ropewalk.extend.session import ExtendSettings, Extension, extend
+from ropewalk.extend.session import Extension, extend
+from ropewalk.extend.settings import ExtendSettings
 from ropewalk.report.extend_json import extend_json
 from ropewalk.report.extend_text import extend_lines
 from ropewalk.rope.scaling import LongRope
@@ -41,14 +42,14 @@ def test_auto_measures_every_method_on_the_same_prompts_and_writes_the_best(
     measured: Extension, tmp_path: Path
 ) -> None:
     names = [score.name for score in measured.scores]
-    assert names == ["as shipped", *NAMES, "self-extend"]
+    assert [name.split(" x")[0] for name in names] == ["as shipped", *NAMES, "self-extend"]
     prompts = {tuple((row.cell, row.key, row.value) for row in s.rows) for s in measured.scores}
     assert len(prompts) == 1
     assert all(score.asked == 2 and math.isfinite(score.short) for score in measured.scores)
     assert measured.scores[0].change == 0.0
     assert measured.after is not None
     assert measured.written is not None
-    assert measured.method in NAMES
+    assert measured.method.split(" x")[0] in NAMES
     text = "\n".join(extend_lines(measured))
     assert all(name in text for name in names)
     assert "self-extend" in text
@@ -63,15 +64,53 @@ def test_auto_measures_every_method_on_the_same_prompts_and_writes_the_best(
     # What Self-Extend measured is not what the model does by itself.
     by_name = {score.name: score.log_probability for score in measured.scores}
     assert by_name["self-extend"] != by_name["as shipped"]
-    answers = tmp_path / "work" / "yarn" / "results.sqlite"
+    (answers,) = (tmp_path / "work").glob("yarn*/results.sqlite")
     with sqlite3.connect(answers) as kept:
         assert kept.execute("SELECT count(*) FROM answers").fetchone() == (2,)
+
+
+def test_every_method_is_made_for_longer_contexts_too_and_the_best_over_gaps_is_measured(
+    measured: Extension,
+) -> None:
+    rooms = measured.headrooms
+    assert rooms is not None
+    assert [(t.stretch.method.name, t.stretch.headroom) for t in rooms.tried] == [
+        (name, room) for name in NAMES for room in (1.0, 1.25, 1.5, 2.0)
+    ]
+    for stretch in rooms.chosen:
+        own = [t for t in rooms.tried if t.stretch.method == stretch.method]
+        intact = [t for t in own if t.change <= 0.02] or [min(own, key=lambda t: t.change)]
+        assert max(intact, key=lambda t: t.gaps).stretch == stretch
+    assert [s.name for s in measured.scores[1:-1]] == [each.name for each in rooms.chosen]
+    text = list(extend_lines(measured))
+    (head,) = (i for i, line in enumerate(text) if line.split() == ["x1", "x1.25", "x1.5", "x2"])
+    rows = text[head + 1 : head + 1 + len(NAMES)]
+    assert [row.split()[0] for row in rows] == list(NAMES)
+    assert all(row.count("*") == 1 for row in rows)
+    assert max(map(len, rows)) <= 80
+
+
+def test_a_named_method_with_headroom_is_the_schedule_of_the_longer_context(
+    folder: SaveFolder, tmp_path: Path
+) -> None:
+    """Factor 4 where 2 would do: Qwen2.5's own advice for a length within its reach."""
+    found = extend(
+        settings(folder(), tmp_path, method="yarn", headroom=2.0, out=tmp_path / "longer")
+    )
+    assert found.method == "yarn x2"
+    config: Any = load_json(tmp_path / "longer" / "config.json")
+    scaling = config.get("rope_parameters") or config["rope_scaling"]
+    assert scaling["factor"] == 4.0
+    assert scaling["original_max_position_embeddings"] == 512
+    assert config["max_position_embeddings"] == TARGET
+    card = (tmp_path / "longer" / "README.md").read_text()
+    assert "by the method `yarn x2`" in card
 
 
 def test_the_same_command_asks_nothing_again(folder: SaveFolder, tmp_path: Path) -> None:
     source = folder()
     first = extend(settings(source, tmp_path / "work"))
-    (tmp_path / "work" / "yarn" / "results.sqlite").stat()
+    assert [*(tmp_path / "work").glob("yarn*/results.sqlite")]
     again = extend(settings(source, tmp_path / "work"))
     assert [s.rows for s in first.scores] == [s.rows for s in again.scores]
     assert all(
@@ -85,7 +124,7 @@ def test_a_search_that_does_not_beat_the_closed_form_leaves_it(
     folder: SaveFolder, tmp_path: Path
 ) -> None:
     source = folder()
-    given = settings(source, tmp_path / "work", method="search", tries=9, depths=(0.0, 0.25, 0.5))
+    given = settings(source, tmp_path / "work", method="search", tries=30, depths=(0.0, 0.25, 0.5))
     found = extend(given)
     assert found.found is not None
     verdict = found.found.verdict
@@ -93,9 +132,9 @@ def test_a_search_that_does_not_beat_the_closed_form_leaves_it(
     assert verdict.gaps.count == 10
     # A model of random weights finds nothing: no schedule can be shown to be better.
     assert verdict.wins is (found.method == "search")
-    assert found.found.tries == 9
+    assert found.found.tries == 30
     lines = (tmp_path / "work" / "search.jsonl").read_text().splitlines()
-    assert len(lines) == 10
+    assert len(lines) == 31
     assert "held-out" in "\n".join(extend_lines(found))
     forced = extend(replace(given, force=True))
     assert forced.method == "search"
@@ -114,6 +153,13 @@ def test_a_search_that_does_not_beat_the_closed_form_leaves_it(
         ({"method": "yarn", "base": 1e6}, UsageError, "--base goes with --method base"),
         ({"method": "auto", "tries": 3}, UsageError, "--tries goes with --method search"),
         ({"lengths": (4096,)}, LengthError, "--lengths 4096 is beyond --to 1024"),
+        ({"headroom": 2.0}, UsageError, "--headroom 2 goes with a method that is named: auto"),
+        ({"method": "ntk", "headroom": 0.5}, UsageError, "--headroom 0.5 is impossible: from 1"),
+        (
+            {"method": "base", "base": 1e6, "headroom": 2.0},
+            UsageError,
+            "--factors and --base give the numbers",
+        ),
         ({"trials": 0}, LengthError, "--trials 0 is impossible"),
         ({"numbers": "F16"}, UsageError, "--gguf needs --out FILE.gguf"),
         ({"out": Path("new.gguf")}, UsageError, "is no GGUF file, of which one could be written"),

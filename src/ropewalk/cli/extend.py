@@ -15,7 +15,7 @@ from ropewalk.cli.prove_options import seconds_of
 from ropewalk.errors import UsageError
 
 if TYPE_CHECKING:
-    from ropewalk.extend.session import ExtendSettings
+    from ropewalk.extend.settings import ExtendSettings
 
 INTERRUPTED = 130
 
@@ -46,6 +46,13 @@ Factors = Annotated[
 ]
 Base = Annotated[
     float | None, typer.Option(help="For base: the base; without it the critical one.")
+]
+Headroom = Annotated[
+    float | None,
+    typer.Option(
+        help="Make the schedule for a context this many times as long as --to. Default: 1; auto "
+        "and search try 1, 1.25, 1.5 and 2."
+    ),
 ]
 Lengths = Annotated[
     str | None, typer.Option(help="Where auto and search ask, like 12k,16000. Default: --to.")
@@ -88,6 +95,7 @@ def extend_command(
     method: Method = "auto",
     factors: Factors = None,
     base: Base = None,
+    headroom: Headroom = None,
     lengths: Lengths = None,
     depths: Depths = "5",
     trials: Trials = 2,
@@ -106,7 +114,7 @@ def extend_command(
 ) -> None:
     """Extend a model: schedule, factor, base and lengths together, measured on the model."""
     from ropewalk.cli.prove import check_can_hold
-    from ropewalk.extend.session import ExtendSettings
+    from ropewalk.extend.settings import ExtendSettings
     from ropewalk.prove.plan import parse_depths, parse_lengths
     from ropewalk.prove.session import RUNS
 
@@ -119,6 +127,7 @@ def extend_command(
         method=method,
         factors=factors,
         base=base,
+        headroom=headroom,
         lengths=() if lengths is None else parse_lengths(lengths),
         depths=parse_depths(depths),
         trials=trials,

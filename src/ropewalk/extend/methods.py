@@ -115,12 +115,36 @@ CLOSED_FORMS: tuple[Method, ...] = (
 
 NAMES = tuple(method.name for method in CLOSED_FORMS)
 
+HEADROOMS = (1.0, 1.25, 1.5, 2.0)
+"""How much longer than the target a context may be for which a schedule is made."""
 
-def extended(spec: PositionSpec, target: int, method: Method) -> PositionSpec:
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A method, and for how long a context its schedule is made: `headroom` times the target.
+
+    At the very end of the context that it was made for, a schedule without training reads badly:
+    the distances there are those that it turns farthest. Made for a longer one it reads the target
+    better, and short text a little worse.
+    """
+
+    method: Method
+    headroom: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """The method's, with the headroom behind it where there is one."""
+        return self.method.name + ("" if self.headroom == 1 else f" x{self.headroom:g}")
+
+
+def extended(
+    spec: PositionSpec, target: int, method: Method, headroom: float = 1.0
+) -> PositionSpec:
     """The spec stretched to `target` tokens: every layer that sees everything turns anew.
 
     Layers with a window are left alone when others have none: a window does not grow with the
-    context. The trained length stays what it was and is stated from now on; the claim is `target`.
+    context. The trained length stays what it was and is stated from now on; the claim is `target`,
+    whatever the headroom: the schedule is that of `headroom` times the target.
 
     Raises ScheduleError for a model without rotary layers, and where a formula has no value.
     """
@@ -128,15 +152,16 @@ def extended(spec: PositionSpec, target: int, method: Method) -> PositionSpec:
     rotary = list(spec.rotary_groups())
     if not rotary:
         raise ScheduleError(f"{method.name} needs rotary layers, and {spec.model_type} has none")
+    made_for = round(target * headroom)
     open_ones = [group for group, _ in rotary if group.window is None]
     chosen = open_ones or [group for group, _ in rotary]
     groups = tuple(
-        replace(group, encoding=stretched(group.encoding, trained, target, method))
+        replace(group, encoding=stretched(group.encoding, trained, made_for, method))
         if group in chosen and isinstance(group.encoding, Rotary)
         else group
         for group in spec.groups
     )
-    source = f"extended by {method.name} to {target} tokens"
+    source = f"extended by {Stretch(method, headroom).name} to {target} tokens"
     return replace(
         spec,
         groups=groups,

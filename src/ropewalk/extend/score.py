@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 from ropewalk.errors import UsageError
 from ropewalk.extend import neighbour
-from ropewalk.extend.methods import CLOSED_FORMS, extended, trained_length
+from ropewalk.extend.methods import CLOSED_FORMS, Stretch, extended, trained_length
 from ropewalk.extend.skip import SkipProbe, why_not
 from ropewalk.models.rotary_tables import install, schedule_fingerprint
 from ropewalk.prove.cells import Control, Outcome, Row, Sharing
@@ -43,13 +43,14 @@ SHORT = 1024
 class Candidate:
     """Something that reads: a schedule that can be written, or a way of reading that cannot.
 
-    `how` is that way, `note` says why a file cannot hold it.
+    `stretch` made the schedule; `how` is the way of reading, `note` says why a file cannot hold it.
     """
 
     name: str
     spec: PositionSpec
     how: neighbour.SelfExtend | None = None
     note: str = ""
+    stretch: Stretch | None = None
 
     @property
     def writable(self) -> bool:
@@ -195,8 +196,8 @@ class Bench:
             and row.answer.outcome in (Outcome.HIT, Outcome.MISS, Outcome.WRONG)
         )
 
-    def gaps(self, candidate: Candidate, target: int) -> float:
-        """The mean log-probability of one needle over gaps in positions, nats.
+    def gaps(self, candidate: Candidate, target: int, trials: int = 1) -> float:
+        """The mean log-probability of needles over gaps in positions, nats.
 
         Minus infinity for a way of reading that a gap says nothing of, and for a model of which it
         says nothing.
@@ -204,7 +205,7 @@ class Bench:
         if candidate.how is not None or why_not(self.model, self.spec) is not None:
             return -math.inf
         install(self.model, candidate.spec, target)
-        found = SkipProbe(self.model, self.maker, self.spec, target)((0,))
+        found = SkipProbe(self.model, self.maker, self.spec, target)(range(trials))
         return math.fsum(gap.log_probability for gap in found) / len(found)
 
     def short_loss(self, candidate: Candidate) -> float:
@@ -230,17 +231,24 @@ class Bench:
         }
 
 
-def candidates(
-    model: Any, spec: PositionSpec, target: int, *, shipped: bool = True
-) -> Iterator[Candidate]:
-    """Everything that is measured: the model as it is, every closed form, and Self-Extend.
+def stretched(spec: PositionSpec, target: int, stretch: Stretch) -> Candidate:
+    """A schedule to be measured. Raises ScheduleError where its formula has no value."""
+    made = extended(spec, target, stretch.method, stretch.headroom)
+    return Candidate(stretch.name, made, stretch=stretch)
 
-    A method whose formula has no value for this model is left out.
+
+def candidates(
+    model: Any, spec: PositionSpec, target: int, stretches: Iterable[Stretch] | None = None
+) -> Iterator[Candidate]:
+    """Everything that is measured: the model as it is, `stretches` of it, and Self-Extend.
+
+    Without `stretches` they are every closed form, made for the target itself.
     """
-    if shipped:
-        yield Candidate(SHIPPED, spec, note="does not claim the length")
-    for method in CLOSED_FORMS:
-        yield Candidate(method.name, extended(spec, target, method))
+    yield Candidate(SHIPPED, spec, note="does not claim the length")
+    for stretch in map(Stretch, CLOSED_FORMS) if stretches is None else stretches:
+        yield stretched(spec, target, stretch)
+    # How its keys turn is seen on the model's own schedule, and another may be installed by now.
+    install(model, spec, None)
     if neighbour.why_not(model, spec) is None:
         how = neighbour.SelfExtend.reaching(trained_length(spec), target)
         yield Candidate(how.name, spec, how, neighbour.ENGINES)

@@ -7,7 +7,6 @@ imported, and nothing is written until everything else has been done.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import time
 from collections.abc import Callable
@@ -15,20 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ropewalk.dialects.gguf.weights import Numbers
-from ropewalk.errors import LengthError, StoreError, UsageError
+from ropewalk.errors import StoreError
 from ropewalk.extend.card import Card
 from ropewalk.extend.fit import check
-from ropewalk.extend.methods import (
-    CLOSED_FORMS,
-    NAMES,
-    LongFactors,
-    Method,
-    RaisedBase,
-    extended,
-    trained_length,
-)
+from ropewalk.extend.methods import Stretch, extended, trained_length
 from ropewalk.extend.serve import Options, options
+from ropewalk.extend.settings import AUTO, SEARCH, ExtendSettings, check_settings, is_gguf, named
 from ropewalk.extend.vocabulary import check_files
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.prove.progress import Event
@@ -37,47 +28,11 @@ from ropewalk.rope.scaling import LongRope
 from ropewalk.rope.spec import PositionSpec
 
 if TYPE_CHECKING:
-    from ropewalk.extend.checkpoint import Place, Written
+    from ropewalk.extend.checkpoint import Written
     from ropewalk.extend.choose import Choice
+    from ropewalk.extend.headroom import Headrooms
     from ropewalk.extend.score import Bench, Grid, Score
     from ropewalk.extend.search.run import Found
-
-AUTO, SEARCH = "auto", "search"
-METHODS = (*NAMES, AUTO, SEARCH)
-DEFAULT_DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
-DEFAULT_TRIALS = 2
-_MOST_FACTOR = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class ExtendSettings:
-    """What to extend, how far, how, and where to. Lengths in tokens, depths as shares.
-
-    `factors` names a JSON list of divisors for longrope, `base` the base for base. `lengths` are
-    where auto and search ask (the target where empty), `trials` documents of each. `tries` bounds
-    a search; `seconds` everything measured. `work` keeps answers, `text` is a file of short text.
-    """
-
-    model: str
-    target: int
-    method: str = AUTO
-    factors: Path | None = None
-    base: float | None = None
-    lengths: tuple[int, ...] = ()
-    depths: tuple[float, ...] = DEFAULT_DEPTHS
-    trials: int = DEFAULT_TRIALS
-    tries: int | None = None
-    seconds: float | None = None
-    seed: int = 0
-    text: Path | None = None
-    out: Path | None = None
-    place: Place = "link"
-    numbers: Numbers | None = None
-    force: bool = False
-    work: Path | None = None
-    device: str = "auto"
-    dtype: str = "float32"
-    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +44,7 @@ class Extension:
     after: PositionSpec | None
     method: str
     scores: tuple[Score, ...] = ()
+    headrooms: Headrooms | None = None
     why: tuple[str, ...] = ()
     found: Found | None = None
     options: tuple[Options, ...] = ()
@@ -110,8 +66,9 @@ class Listener:
 class _Chosen:
     """A method, and what was measured on the way to it."""
 
-    method: Method | None
+    stretch: Stretch | None
     scores: tuple[Score, ...] = ()
+    headrooms: Headrooms | None = None
     why: tuple[str, ...] = ()
     found: Found | None = None
     measured: list[str] = field(default_factory=list)
@@ -128,31 +85,33 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
     files = resolve(settings.model)
     before = read_spec(files)
     check(before, settings.target)
-    _check(settings, files)
+    check_settings(settings, files)
     check_files(files)
     if settings.method in (AUTO, SEARCH):
         chosen = _measured(settings, files, before, tell)
     else:
-        chosen = _Chosen(_method(settings))
-    if chosen.method is None:
+        chosen = _Chosen(named(settings))
+    if chosen.stretch is None:
         return Extension(
-            files, before, None, settings.method, chosen.scores, chosen.why, work=chosen.work
-        )
-    after = extended(before, settings.target, chosen.method)
+            files, before, None, settings.method, chosen.scores, chosen.headrooms, chosen.why,
+            work=chosen.work,
+        )  # fmt: skip
+    after = extended(before, settings.target, chosen.stretch.method, chosen.stretch.headroom)
     warnings, served = _warnings(after), options(files, before, after)
     written = None
     if settings.out is not None:
         tell.say(f"writing {settings.out}")
         card = Card(
-            files.title, before, after, chosen.method.name, chosen.measured, warnings, served
+            files.title, before, after, chosen.stretch.name, chosen.measured, warnings, served
         ).markdown()
         written = _write(settings, files, after, settings.out, card)
     return Extension(
         files=files,
         before=before,
         after=after,
-        method=chosen.method.name,
+        method=chosen.stretch.name,
         scores=chosen.scores,
+        headrooms=chosen.headrooms,
         why=chosen.why,
         found=chosen.found,
         options=served,
@@ -160,82 +119,6 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
         written=written,
         work=chosen.work,
     )
-
-
-def _check(settings: ExtendSettings, files: ModelFiles) -> None:
-    """Refuse what cannot be, before anything is loaded."""
-    from ropewalk.extend.checkpoint import check_target
-
-    if settings.method not in METHODS:
-        raise UsageError(
-            f"--method {settings.method[:40]!r} is not known; choose one of {', '.join(METHODS)}"
-        )
-    for option, value, method in (
-        ("--factors", settings.factors, LongFactors.name),
-        ("--base", settings.base, RaisedBase.name),
-    ):
-        if value is not None and settings.method != method:
-            raise UsageError(f"{option} goes with --method {method}, not {settings.method}")
-    if settings.tries is not None and settings.method != SEARCH:
-        raise UsageError(f"--tries goes with --method {SEARCH}, not {settings.method}")
-    if settings.method == SEARCH and settings.tries is None and settings.seconds is None:
-        raise UsageError("a search has no end of its own: give --minutes or --tries")
-    if settings.trials < 1:
-        raise LengthError(f"--trials {settings.trials} is impossible: at least 1 document")
-    long = [length for length in settings.lengths if length > settings.target]
-    if long:
-        raise LengthError(f"--lengths {long[0]} is beyond --to {settings.target}")
-    if settings.out is None:
-        if settings.numbers is not None:
-            raise UsageError("--gguf needs --out FILE.gguf, the file to write")
-        return
-    if files.kind == "config":
-        raise UsageError(
-            f"{files.path} is a configuration without weights, of which no checkpoint can be "
-            "made; give the model's folder, or leave --out away to see what would be written"
-        )
-    if _is_gguf(settings.out) and files.kind != "gguf":
-        raise UsageError(
-            f"{files.path} is no GGUF file, of which one could be written; name a folder for "
-            "--out, and convert that with llama.cpp's convert_hf_to_gguf.py"
-        )
-    if settings.numbers is not None and not _is_gguf(settings.out):
-        raise UsageError(f"--gguf {settings.numbers} goes with --out FILE.gguf")
-    check_target(settings.out, force=settings.force)
-
-
-def _is_gguf(out: Path) -> bool:
-    return out.suffix.lower() == ".gguf"
-
-
-def _method(settings: ExtendSettings) -> Method:
-    """The closed form that was named, with its own numbers."""
-    if settings.factors is not None:
-        return LongFactors(_read_factors(settings.factors))
-    if settings.base is not None:
-        return RaisedBase(settings.base)
-    return next(each for each in CLOSED_FORMS if each.name == settings.method)
-
-
-def _read_factors(path: Path) -> tuple[float, ...]:
-    """A JSON list of numbers, or an object that has one under long_factor."""
-    try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--factors {path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"--factors {path} holds no JSON ({error}); a list is wanted") from error
-    if isinstance(held, dict):
-        held = held.get("long_factor")
-    numbers = isinstance(held, list) and all(
-        isinstance(each, int | float) and not isinstance(each, bool) for each in held
-    )
-    if not numbers or not 0 < len(held) <= _MOST_FACTOR:
-        raise UsageError(
-            f"--factors {path} holds no list of numbers; write one divisor a rotary pair, like "
-            "[1.0, 1.05, ...], or an object with long_factor"
-        )
-    return tuple(float(each) for each in held)
 
 
 def _measured(
@@ -263,18 +146,21 @@ def _auto(
     deadline: float | None,
     tell: Listener,
 ) -> _Chosen:
-    from ropewalk.extend.choose import choose, measure
+    from ropewalk.extend.choose import TOLERANCE, choose, measure
+    from ropewalk.extend.headroom import headrooms
     from ropewalk.extend.score import candidates
 
-    entries = candidates(bench.model, bench.spec, settings.target)
+    rooms = headrooms(bench, settings.target, max(grid.lengths), TOLERANCE, tell.say)
+    entries = candidates(bench.model, bench.spec, settings.target, rooms.chosen)
     scores = tuple(measure(bench, entries, grid, deadline, tell.say))
     choice = choose(scores)
-    method = None
-    if choice.score is not None:
-        name = choice.score.name
-        method = next(each for each in CLOSED_FORMS if each.name == name)
     return _Chosen(
-        method, scores, choice.why, measured=_figures(choice, settings, bench), work=work
+        None if choice.score is None else choice.score.candidate.stretch,
+        scores,
+        rooms,
+        choice.why,
+        measured=_figures(choice, settings, bench),
+        work=work,
     )
 
 
@@ -309,9 +195,9 @@ def _search(
 
     search = Search(bench, settings.target, seed=settings.seed)
     found = search.run(work, grid, tries=settings.tries, deadline=deadline, tell=tell.say)
-    method = search.method(found, force=settings.force)
+    stretch = search.stretch(found, force=settings.force)
     lines = found.verdict.lines()
-    return _Chosen(method, why=tuple(lines), found=found, measured=lines[:3], work=work)
+    return _Chosen(stretch, why=tuple(lines), found=found, measured=lines[:3], work=work)
 
 
 def _bench(
@@ -373,7 +259,7 @@ def _write(
     from ropewalk.models.cache import cached_folder
     from ropewalk.models.rotary_tables import schedule_fingerprint
 
-    if not _is_gguf(out):
+    if not is_gguf(out):
         folder = files.path
         if files.kind == "gguf":
             from ropewalk.models.dequantise import dequantise

@@ -142,7 +142,8 @@ def tell(folder: Path, scale: Scale | None = None, listener: Listener | None = N
 
     Raises an error of `ropewalk.errors`; what was measured before it stays.
     """
-    from ropewalk.extend.session import ExtendSettings, extend
+    from ropewalk.extend.session import extend
+    from ropewalk.extend.settings import ExtendSettings
     from ropewalk.extend.tune.session import Listener as TuneListener
     from ropewalk.extend.tune.session import tune
     from ropewalk.extend.tune.settings import Mix, TuneSettings

@@ -32,6 +32,21 @@ def extend_json(found: Extension) -> dict[str, object]:
             }
             for group, _ in after.rotary_groups()
         ],
+        "headrooms": None
+        if found.headrooms is None
+        else {
+            "reason": found.headrooms.reason,
+            "tried": [
+                {
+                    "method": each.stretch.method.name,
+                    "headroom": each.stretch.headroom,
+                    "gaps": each.gaps,
+                    "short_change": each.change,
+                    "measured": each.stretch in found.headrooms.chosen,
+                }
+                for each in found.headrooms.tried
+            ],
+        },
         "scores": [_score(score) for score in found.scores],
         "search": None
         if found.found is None

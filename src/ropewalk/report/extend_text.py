@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator
 
 from ropewalk.extend.card import schedule_lines
+from ropewalk.extend.choose import TOLERANCE
+from ropewalk.extend.headroom import Headrooms
 from ropewalk.extend.methods import trained_length
 from ropewalk.extend.score import Score
 from ropewalk.extend.search.run import Found
@@ -22,6 +24,9 @@ def extend_lines(found: Extension) -> Iterator[str]:
         f"{visible(clip(found.files.title, 200))}: trained on {trained_length(found.before):,} "
         f"tokens{target}"
     )
+    if found.headrooms is not None:
+        yield ""
+        yield from _headrooms(found.headrooms)
     if found.scores:
         yield ""
         yield from _table(found.scores)
@@ -48,6 +53,31 @@ def extend_lines(found: Extension) -> Iterator[str]:
         yield from _wrapped(f"Answers are kept in {visible(str(found.work))}.")
 
 
+def _headrooms(found: Headrooms) -> Iterator[str]:
+    """Log-probabilities over gaps, a row a method and a column a headroom."""
+    if found.reason:
+        yield from _wrapped(
+            "Every schedule is made for the length itself: prompts with a gap in their positions, "
+            f"by which longer ones are compared, say nothing of this model ({found.reason})."
+        )
+        return
+    yield from _wrapped(
+        "Schedules made for the length itself and for longer contexts: mean log-probability of a "
+        "needle over gaps in positions, in nats. In ( ) costs short text more than "
+        f"{TOLERANCE:.0%}; * is measured below."
+    )
+    rooms = sorted({each.stretch.headroom for each in found.tried})
+    yield f"{'':<14}" + "".join(f"{f'x{room:g}':>11} " for room in rooms).rstrip()
+    for method in dict.fromkeys(each.stretch.method.name for each in found.tried):
+        cells = []
+        for each in found.tried:
+            if each.stretch.method.name == method:
+                value = f"{each.gaps:.2f}"
+                told = f"({value})" if each.change > TOLERANCE else value
+                cells.append(f"{told:>11}{'*' if each.stretch in found.chosen else ' '}")
+        yield (f"{method:<14}" + "".join(cells)).rstrip()
+
+
 def _table(scores: tuple[Score, ...]) -> Iterator[str]:
     lengths = sorted({row.cell.length for score in scores for row in score.rows})
     at = ", ".join(f"{length:,}" for length in lengths) or "no length"
@@ -55,14 +85,14 @@ def _table(scores: tuple[Score, ...]) -> Iterator[str]:
         f"Facts found at {at} tokens, the mean log-probability of the true value, and the loss of "
         "short text (nats a token) against the model as it is."
     )
-    yield f"{'':<14}{'found':>9}{'log-prob':>10}{'short':>9}{'change':>9}"
+    yield f"{'':<19}{'found':>7}{'log-prob':>10}{'short':>9}{'change':>9}"
     for score in scores:
         value = score.log_probability
         hits = f"{score.hits}/{score.asked}" if score.asked else "-"
         shown = "-" if value is None else f"{value:.2f}"
         tail = "  not to be written" if score.candidate.how is not None else ""
         yield (
-            f"{score.name:<14}{hits:>9}{shown:>10}{score.short:>9.4f}{score.change:>+9.2%}{tail}"
+            f"{score.name:<19}{hits:>7}{shown:>10}{score.short:>9.4f}{score.change:>+9.2%}{tail}"
         )
     for score in scores:
         if score.stopped:
@@ -80,10 +110,10 @@ def _search(found: Found) -> Iterator[str]:
     yield from _wrapped(
         f"{found.tries} tries. Log-probability over gaps in positions, and loss of short text:"
     )
-    yield f"{'':<14}{'gaps':>10}{'short':>9}"
+    yield f"{'':<19}{'gaps':>8}{'short':>9}"
     rows = [*found.table, ("searched", found.best.score, found.best.loss)]
     for name, score, loss in rows:
-        yield f"{name:<14}{score:>10.2f}{loss:>9.4f}"
+        yield f"{name:<19}{score:>8.2f}{loss:>9.4f}"
 
 
 def _serving(found: Extension) -> Iterator[str]:

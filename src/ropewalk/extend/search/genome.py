@@ -1,7 +1,8 @@
 """A schedule to be searched: a divisor a pair that never falls, and an amplitude.
 
 The space is LongRoPE's (2402.13753, section 3.2): divisors from 1 to 1.25 s in steps of 0.01, those
-of slower pairs at least as large. The amplitude on cos and sin is searched with them.
+of slower pairs at least as large; s is that of the longest context a closed form is made for. The
+amplitude on cos and sin is searched with them.
 """
 
 from __future__ import annotations

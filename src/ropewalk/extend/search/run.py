@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +12,14 @@ from ropewalk.errors import UsageError
 from ropewalk.extend.choose import TOLERANCE, paired
 from ropewalk.extend.methods import (
     CLOSED_FORMS,
-    Method,
+    HEADROOMS,
     SearchedFactors,
+    Stretch,
     against,
     extended,
     trained_length,
 )
-from ropewalk.extend.score import SHIPPED, Bench, Candidate, Grid
+from ropewalk.extend.score import SHIPPED, Bench, Candidate, Grid, stretched
 from ropewalk.extend.search.diary import Diary, Tried
 from ropewalk.extend.search.evolve import evolve
 from ropewalk.extend.search.genome import Genome, fitted
@@ -43,12 +44,12 @@ Tell = Callable[[str], None]
 class Found:
     """What a search came to: the closed form it had to beat, its best, and the test of the two."""
 
-    closed: Method
+    closed: Stretch
     best: Tried
     tries: int
     verdict: Verdict
     table: tuple[tuple[str, float, float], ...]
-    """Name, score by gaps in nats and loss of short text of every closed form."""
+    """Name, score by gaps in nats and loss of short text of every closed form and headroom."""
 
 
 class Search:
@@ -62,7 +63,8 @@ class Search:
         self._probe = SkipProbe(bench.model, bench.maker, bench.spec, target)
         held_out = PromptMaker(bench.tokens, bench.maker.seed + 1)
         self._unseen = SkipProbe(bench.model, held_out, bench.spec, target)
-        self._s = target / trained_length(bench.spec)
+        # The space has to hold the closed forms with all their headroom.
+        self._s = HEADROOMS[-1] * target / trained_length(bench.spec)
         self._before = bench.short_loss(Candidate(SHIPPED, bench.spec))
 
     def run(
@@ -72,7 +74,7 @@ class Search:
 
         Raises StoreError for a diary that cannot be written or is another search's.
         """
-        methods = {each.name: each for each in CLOSED_FORMS}
+        closed_forms = [Stretch(form, room) for form in CLOSED_FORMS for room in HEADROOMS]
         ends = None
         if deadline is not None:
             now = time.monotonic()
@@ -80,7 +82,7 @@ class Search:
         with Diary(folder, self._identity()) as diary:
             best = evolve(
                 diary,
-                self._seeds(methods),
+                self._seeds(closed_forms),
                 self._score,
                 self._s,
                 seed=self._seed,
@@ -93,29 +95,32 @@ class Search:
             )
             count = len(diary.tried)
         tell("scoring the closed forms as engines have them")
-        table = [self._closed(name, method) for name, method in methods.items()]
+        table = [(each.name, *self._measured(self._made(each))) for each in closed_forms]
+        by_name = {each.name: each for each in closed_forms}
         able = [row for row in table if row[2] <= (1 + TOLERANCE) * self._before] or table
-        closed = methods[max(able, key=lambda row: row[1])[0]]
-        worst = methods[min(table, key=lambda row: row[1])[0]]
+        closed = by_name[max(able, key=lambda row: row[1])[0]]
+        worst = by_name[min(table, key=lambda row: row[1])[0]]
         verdict = self._verdict(best.genome, closed, worst, grid, deadline, tell)
         return Found(closed, best, count, verdict, tuple(table))
 
-    def method(self, found: Found, *, force: bool = False) -> Method:
+    def stretch(self, found: Found, *, force: bool = False) -> Stretch:
         """What is to be written: the closed form unless it was beaten, or `force` is given."""
         if not (found.verdict.wins or force):
             return found.closed
-        return SearchedFactors(found.best.genome.divisors, found.best.genome.amplitude)
+        return Stretch(SearchedFactors(found.best.genome.divisors, found.best.genome.amplitude))
 
-    def _seeds(self, methods: Mapping[str, Method]) -> dict[str, Genome]:
+    def _seeds(self, closed_forms: Sequence[Stretch]) -> dict[str, Genome]:
         """The closed forms, as far as the space holds them."""
         (_, plain), *_ = self._bench.spec.rotary_groups()
         seeds = {}
-        for name, method in methods.items():
-            spec = extended(self._bench.spec, self._target, method)
-            (_, changed), *_ = spec.rotary_groups()
+        for each in closed_forms:
+            (_, changed), *_ = self._made(each).rotary_groups()
             divisors, amplitude = against(plain, changed, self._target)
-            seeds[name] = fitted(divisors, amplitude, self._s)
+            seeds[each.name] = fitted(divisors, amplitude, self._s)
         return seeds
+
+    def _made(self, stretch: Stretch) -> PositionSpec:
+        return stretched(self._bench.spec, self._target, stretch).spec
 
     def _spec(self, genome: Genome) -> PositionSpec:
         method = SearchedFactors(genome.divisors, genome.amplitude)
@@ -123,9 +128,6 @@ class Search:
 
     def _score(self, genome: Genome) -> tuple[float, float]:
         return self._measured(self._spec(genome))
-
-    def _closed(self, name: str, method: Method) -> tuple[str, float, float]:
-        return name, *self._measured(extended(self._bench.spec, self._target, method))
 
     def _measured(self, spec: PositionSpec) -> tuple[float, float]:
         """The mean over gaps, and the loss of short text."""
@@ -141,8 +143,8 @@ class Search:
     def _verdict(
         self,
         genome: Genome,
-        closed: Method,
-        worst: Method,
+        closed: Stretch,
+        worst: Stretch,
         grid: Grid,
         deadline: float | None,
         tell: Tell,
@@ -153,10 +155,10 @@ class Search:
         """
         tag = schedule_fingerprint(self._spec(genome))[:8]
         specs = {
-            closed.name: extended(self._bench.spec, self._target, closed),
+            closed.name: self._made(closed),
             f"search {tag}": self._spec(genome),
             SHIPPED: self._bench.spec,
-            worst.name: extended(self._bench.spec, self._target, worst),
+            worst.name: self._made(worst),
         }
         gaps: dict[str, list[Gap]] = {}
         whole: dict[str, tuple[Row, ...]] = {}
