@@ -37,8 +37,8 @@ def written_beside(path: Path) -> Iterator[Path]:
     `path` stays as it was. What a killed process left of the same file is removed first.
     """
     try:
-        _sweep(path)
-        with _workplace(path, _new_file) as beside:
+        sweep(path.parent, _prefix(path))
+        with workplace(path.parent, _prefix(path), _new_file) as beside:
             yield beside
             with beside.open("rb") as written:
                 os.fsync(written.fileno())
@@ -57,8 +57,8 @@ def folder_beside(path: Path) -> Iterator[Path]:
     error nothing is left of it. What a killed process left of the same folder is removed first.
     """
     try:
-        _sweep(path)
-        with _workplace(path, tempfile.mkdtemp) as beside:
+        sweep(path.parent, _prefix(path))
+        with workplace(path.parent, _prefix(path)) as beside:
             yield beside
             beside.chmod(0o777 & ~_umask())
             # Over an empty folder, and no other.
@@ -97,10 +97,15 @@ def held(path: Path, *, wait: bool) -> Iterator[bool]:
 
 
 @contextmanager
-def _workplace(path: Path, make: Callable[..., str]) -> Iterator[Path]:
-    """What `make` makes beside `path`, held, and gone afterwards unless it was renamed."""
+def workplace(
+    folder: Path, prefix: str, make: Callable[..., str] = tempfile.mkdtemp
+) -> Iterator[Path]:
+    """What `make` makes in `folder`, held, and gone afterwards unless it was renamed.
+
+    `make` takes `dir` and `prefix`, as the functions of tempfile do.
+    """
     while True:
-        beside = Path(make(dir=path.parent, prefix=_prefix(path)))
+        beside = Path(make(dir=folder, prefix=prefix))
         with held(beside, wait=True):
             # Between making and holding it, another process may have swept it away.
             if not beside.exists():
@@ -112,10 +117,9 @@ def _workplace(path: Path, make: Callable[..., str]) -> Iterator[Path]:
             return
 
 
-def _sweep(path: Path) -> None:
-    """Remove what processes that are no more left of `path`: nobody holds it."""
-    prefix = _prefix(path)
-    for left in list(path.parent.iterdir()):
+def sweep(folder: Path, prefix: str) -> None:
+    """Remove the workplaces of processes that are no more: nobody holds them."""
+    for left in list(folder.iterdir()):
         if left.name.startswith(prefix):
             with held(left, wait=False) as mine:
                 if mine:

@@ -13,15 +13,13 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ropewalk.errors import ModelFileError, StoreError
-from ropewalk.files import held, write_whole
+from ropewalk.files import sweep, workplace, write_whole
 
 _MAKING = ".making-"
 _LONGEST_STEM = 80
@@ -93,8 +91,8 @@ def cached_folder(source: Path, make: Callable[[Path], None]) -> Path:
         return target
     try:
         weights.mkdir(parents=True, exist_ok=True)
-        _sweep(weights)
-        with _workplace(weights) as beside:
+        sweep(weights, _MAKING)
+        with workplace(weights, _MAKING) as beside:
             make(beside)
             try:
                 beside.rename(target)
@@ -107,30 +105,6 @@ def cached_folder(source: Path, make: Callable[[Path], None]) -> Path:
     return target
 
 
-@contextmanager
-def _workplace(weights: Path) -> Iterator[Path]:
-    """A new locked folder in `weights`, gone afterwards unless it was renamed."""
-    while True:
-        beside = Path(tempfile.mkdtemp(prefix=_MAKING, dir=weights))
-        with held(beside, wait=True):
-            # Between making and locking it, another process may have swept it away.
-            if not beside.is_dir():
-                continue
-            try:
-                yield beside
-            finally:
-                shutil.rmtree(beside, ignore_errors=True)
-            return
-
-
-def _sweep(weights: Path) -> None:
-    """Remove the unfinished folders of processes that are no more."""
-    for left in weights.glob(f"{_MAKING}*"):
-        with held(left, wait=False) as mine:
-            if mine:
-                shutil.rmtree(left, ignore_errors=True)
-
-
 def _unwritable(folder: Path, error: OSError) -> StoreError:
     reason = error.strerror or str(error)
     return StoreError(
@@ -141,13 +115,13 @@ def _unwritable(folder: Path, error: OSError) -> StoreError:
 
 def _read_index(index: Path) -> dict[str, str]:
     try:
-        held = json.loads(index.read_text(encoding="utf-8"))
+        kept = json.loads(index.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         # Only a shortcut: without it the hash is computed again.
         return {}
-    if not isinstance(held, dict):
+    if not isinstance(kept, dict):
         return {}
-    return {k: v for k, v in held.items() if isinstance(v, str) and re.fullmatch("[0-9a-f]{64}", v)}
+    return {k: v for k, v in kept.items() if isinstance(v, str) and re.fullmatch("[0-9a-f]{64}", v)}
 
 
 def _write_index(index: Path, known: dict[str, str]) -> None:
