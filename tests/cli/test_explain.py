@@ -6,6 +6,8 @@ import json
 import subprocess
 from collections.abc import Callable
 
+import pytest
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -51,3 +53,59 @@ def test_explain_encodings_is_one_json_document(run: Run) -> None:
         True,
         False,
     )
+
+
+WAYS = ["nothing between", "boundary token", "positions reset", "mask"]
+
+
+def test_explain_join_names_the_four_ways_in_80_columns_and_says_that_the_mask_alone_holds(
+    run: Run,
+) -> None:
+    done = run("explain", "join", "tiny", "--pairs", "2")
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    table = [line for line in done.stdout.splitlines() if " of 2 " in line]
+    # The first figure stands in column 19 at the earliest.
+    assert [line[:18].strip() for line in table] == ["B alone", *WAYS]
+    assert "Nothing but the mask keeps A out of B" in " ".join(done.stdout.split())
+
+
+def test_explain_join_as_json_has_no_leak_with_the_mask_and_one_in_each_other_way(
+    run: Run,
+) -> None:
+    texts = "The harbour lay still at noon.", "The miller keeps a white horse."
+    done = run("explain", "join", "tiny", *texts, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["model"]) == ("ropewalk.explain.join/1", "ropewalk-tiny")
+    nothing, *between, mask = document["readings"]
+    assert [each["way"] for each in (nothing, *between, mask)] == WAYS
+    assert mask["mean"] < 1e-5
+    assert mask["most"] < 1e-4
+    assert mask["loss"] == pytest.approx(document["alone"]["loss"], abs=1e-5)
+    for each in (nothing, *between):
+        assert each["most"] > each["mean"] > 0.1
+        assert abs(each["loss"] - document["alone"]["loss"]) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["./none.gguf"], "there is no model './none.gguf'"),
+        (["nosuch"], "there is no model 'nosuch'"),
+        (["tiny", "one text"], "one document was given; give two"),
+        (["tiny", "", "a text"], "one of the two documents is empty"),
+        (["tiny", "a text", ""], "one of the two documents is empty"),
+        (["tiny", "river " * 400, "a text"], "and this model takes 256; give shorter ones"),
+        (["tiny", "--pairs", "0"], "0 pairs were asked for; at least 1 is needed"),
+        (["tiny", "--dtype", "float8"], "float8"),
+        (["tiny", "--device", "abacus"], "abacus"),
+    ],
+)
+def test_what_cannot_be_joined_is_one_sentence(run: Run, arguments: list[str], words: str) -> None:
+    done = run("explain", "join", *arguments)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "Traceback" not in done.stderr
+    sentence = done.stderr.splitlines()[-1]
+    assert sentence.startswith("ropewalk: ")
+    assert words in sentence

@@ -94,6 +94,7 @@ _AROUND = (
     "Nobody remembers who built the first house.",
     "The winter was mild and the harvest good.",
 )
+_EMPTY = "one of the two documents is empty; give text to both"
 _PLACES = "Velmar Dorhal Kensel Torbal Galwen Morfen Halkor Norsel Pelgar Lanver".split()
 
 
@@ -122,8 +123,11 @@ def join_of(
 ) -> tuple[str, Join]:
     """Load a model and measure: its title, and what was measured.
 
-    Raises as `ropewalk.models.load.load` and `measure_join`.
+    Raises as `ropewalk.models.load.load` and `measure_join`, and UsageError for rows longer than
+    the model's claimed length, where what is measured would no longer be the joining alone.
     """
+    if not all(pair.a and pair.b for pair in pairs):
+        raise UsageError(_EMPTY)
     from ropewalk.models.load import check_device, load
     from ropewalk.models.resolve import read_spec, resolve
     from ropewalk.models.rotary_tables import install
@@ -133,14 +137,17 @@ def join_of(
     chosen, kind = check_device(device, dtype)
     loaded = load(files, device=chosen, dtype=kind)
     install(loaded.model, spec, None)
-    return files.title, measure_join(loaded.model, loaded.tokenizer, pairs)
+    limit = spec.claimed.tokens
+    return files.title, measure_join(loaded.model, loaded.tokenizer, pairs, limit=limit)
 
 
-def measure_join(model: Any, tokenizer: Any, pairs: Sequence[Pair]) -> Join:
+def measure_join(
+    model: Any, tokenizer: Any, pairs: Sequence[Pair], *, limit: int | None = None
+) -> Join:
     """Read every pair in every way. `model` is a causal model of transformers.
 
-    Raises UsageError for no pair, a document without tokens, values that begin alike, and a
-    tokenizer without a token to put between documents.
+    Raises UsageError for no pair, a document without tokens, rows of more than `limit` tokens,
+    values that begin alike, and a tokenizer without a token to put between documents.
     """
     boundary, opening = _boundary(tokenizer), _opening(tokenizer)
     if not pairs:
@@ -149,6 +156,11 @@ def measure_join(model: Any, tokenizer: Any, pairs: Sequence[Pair]) -> Join:
     tokens = 0
     for pair in pairs:
         rows = _Rows(model, tokenizer, pair, boundary, opening)
+        if limit is not None and rows.longest > limit:
+            raise UsageError(
+                f"the two documents, {len(rows.a)} and {len(rows.b)} tokens, make a row of "
+                f"{rows.longest}, and this model takes {limit}; give shorter ones"
+            )
         tokens += len(rows.b)
         for way, ones in found.items():
             ones.append(rows.read(way))
@@ -187,6 +199,12 @@ class _Rows:
                     "and could not be told apart"
                 )
         self._alone: Tensor | None = None
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest row: both documents, what stands before each, and a value."""
+        value = max(map(len, self._values)) - 1 if self._values is not None else 0
+        return 2 * len(self._opening) + len(self.a) + 1 + len(self.b) + value
 
     def read(self, way: str) -> _One:
         """B in this way, beside the way that was read first: B alone."""
@@ -266,7 +284,7 @@ def _averaged(way: str, ones: list[_One]) -> Reading:
 def _ids(tokenizer: Any, text: str) -> list[int]:
     ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     if not ids:
-        raise UsageError("one of the two documents is empty; give text to both")
+        raise UsageError(_EMPTY)
     return ids
 
 
