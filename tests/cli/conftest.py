@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ropewalk.cli.main import app
+from ropewalk.cli.main import app, main
 from ropewalk.prove.cells import Row
 from ropewalk.prove.store import Store
 
@@ -81,6 +81,26 @@ def run(tmp_path: Path) -> Run:
             timeout=timeout,
             check=False,
         )
+
+    return start
+
+
+@pytest.fixture
+def here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """As `run`, but `main` in this process: for the many commands that end before any work."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROPEWALK_CACHE", str(tmp_path / "cache"))
+
+    def start(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["ropewalk", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return subprocess.CompletedProcess(arguments, code, out, err)
 
     return start
 

@@ -1,4 +1,7 @@
-"""What can be given wrongly, given to real processes: one sentence, an exit code, no traceback."""
+"""What can be given wrongly: one sentence, an exit code, no traceback.
+
+What ends before any work is given to `main`, and some of each kind to a real process as well.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +124,6 @@ def check(
 
 AUDITS = [
     (("nosuch",), USAGE, "there is no model 'nosuch'"),
-    (("owner/nosuch",), USAGE, "HF_HUB_OFFLINE"),
     (("void",), FAILURE, "has no config.json"),
     (("two",), FAILURE, "name one of them"),
     (("file",), FAILURE, "not valid JSON"),
@@ -148,9 +150,9 @@ AUDITS = [
 
 @pytest.mark.parametrize(("arguments", "code", "words"), AUDITS, ids=lambda v: repr(v)[:40])
 def test_an_audit_of_what_is_no_model_is_one_sentence(
-    run: Run, place: Path, arguments: tuple[str, ...], code: int, words: str
+    here: Run, place: Path, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
-    check(run, place, ("audit", *arguments), code, words)
+    check(here, place, ("audit", *arguments), code, words)
 
 
 @pytest.mark.usefixtures("place")
@@ -164,9 +166,9 @@ def test_an_audit_of_what_is_no_model_is_one_sentence(
     ],
 )
 def test_an_audit_says_what_it_can_and_names_what_a_configuration_leaves_open(
-    run: Run, name: str, words: str
+    here: Run, name: str, words: str
 ) -> None:
-    done = run("audit", name)
+    done = here("audit", name)
     assert (done.returncode, done.stderr) == (0, "")
     assert words in done.stdout
 
@@ -216,9 +218,9 @@ PROOFS = [
 
 @pytest.mark.parametrize(("arguments", "code", "words"), PROOFS, ids=lambda v: repr(v)[:40])
 def test_a_proof_asked_for_wrongly_is_one_sentence_before_any_work(
-    run: Run, place: Path, arguments: tuple[str, ...], code: int, words: str
+    here: Run, place: Path, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
-    check(run, place, ("prove", "good", *arguments), code, words)
+    check(here, place, ("prove", "good", *arguments), code, words)
 
 
 OTHERS = [
@@ -236,9 +238,9 @@ OTHERS = [
 
 @pytest.mark.parametrize(("arguments", "code", "words"), OTHERS, ids=lambda v: repr(v)[:40])
 def test_other_bad_input_is_one_sentence(
-    run: Run, place: Path, arguments: tuple[str, ...], code: int, words: str
+    here: Run, place: Path, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
-    check(run, place, arguments, code, words)
+    check(here, place, arguments, code, words)
 
 
 @pytest.mark.parametrize(
@@ -256,12 +258,39 @@ def test_other_bad_input_is_one_sentence(
     ],
 )
 def test_a_command_line_that_cannot_be_read_is_told_how_it_is_used(
-    run: Run, arguments: tuple[str, ...]
+    here: Run, arguments: tuple[str, ...]
 ) -> None:
-    done = run(*arguments)
+    done = here(*arguments)
     assert (done.returncode, done.stdout) == (USAGE, "")
     assert done.stderr.splitlines()[-1].startswith("Error: ")
     assert "Traceback" not in done.stderr
+
+
+IN_PROCESSES = [
+    ("audit", "text-length"),
+    ("audit", "no-heads"),
+    ("audit", "a\x1b[31mb\n"),
+    ("prove", "good", "--lengths", "abc"),
+    ("show", "damaged"),
+    ("walk",),
+]
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("arguments", IN_PROCESSES)
+def test_a_process_of_its_own_says_and_ends_alike(
+    run: Run, here: Run, arguments: tuple[str, ...]
+) -> None:
+    apart, inside = run(*arguments), here(*arguments)
+    assert (apart.returncode, apart.stdout, apart.stderr) == (
+        inside.returncode,
+        inside.stdout,
+        inside.stderr,
+    )
+
+
+def test_without_a_network_a_name_on_the_hub_is_one_sentence(run: Run, place: Path) -> None:
+    check(run, place, ("audit", "owner/nosuch"), USAGE, "HF_HUB_OFFLINE")
 
 
 def test_code_of_a_model_is_never_run_and_the_audit_says_so(run: Run, place: Path) -> None:
