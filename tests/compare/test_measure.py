@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.compare import measure
+from ropewalk.compare.language import Language
 from ropewalk.compare.measure import losses_in_windows
 from ropewalk.compare.probe import probe
 from ropewalk.compare.train import fresh
@@ -41,26 +42,27 @@ def test_losses_in_windows_are_those_of_reading_each_window_alone(
 
 
 class _Knows(torch.nn.Module):
-    """Answers with the token after the last place, up to `reach` back, where the last one stood."""
+    """Finds the fact of the name that stands last, up to `reach` back, and says its value."""
 
-    def __init__(self, reach: int, size: int) -> None:
+    def __init__(self, reach: int, language: Language) -> None:
         super().__init__()
-        self.reach, self.size = reach, size
+        self.reach, self.language = reach, language
 
     def forward(self, tokens: Tensor, logits_to_keep: int = 0) -> Any:
         del logits_to_keep
-        logits = torch.zeros(len(tokens), 1, self.size)
-        for row, ids in enumerate(tokens):
-            places = [p for p in range(max(0, len(ids) - 1 - self.reach), len(ids) - 1)
-                      if ids[p] == ids[-1]]  # fmt: skip
-            if places:
-                logits[row, 0, ids[places[-1] + 1]] = 1.0
+        sizes = self.language
+        logits = torch.zeros(len(tokens), 1, sizes.size + 1)
+        for row, ids in enumerate(tokens.tolist()):
+            first = sizes.fact(ids[-1] - sizes.words, 0)
+            for token in ids[-1 - self.reach : -1]:
+                if first <= token < first + sizes.values:
+                    logits[row, 0, sizes.words + sizes.names + token - first] = 1.0
         return SimpleNamespace(logits=logits)
 
 
 def test_recall_counts_exact_hits_and_nothing_else() -> None:
     settings = small("rope", prompts=30)
-    model = _Knows(20, settings.language.size + 1)
+    model = _Knows(20, settings.language)
     assert measure.recall(model, settings, 64, 10).hits == 30
     # It then says token 0, a word, which is never a value.
     assert measure.recall(model, settings, 64, 50).hits == 0

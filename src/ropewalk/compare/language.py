@@ -1,11 +1,17 @@
 """A language to train on: local grammar, and facts that are told once and come up again.
 
 A stream goes on word by word. Words follow a fixed grammar in which the next one depends on the
-two before it, so that order counts within a few tokens. In between come names, and every name is
-followed by its value. Which value a name has, and which names come up often, is drawn anew for
-each stream: a value can be known only from an earlier mention, which may lie two tokens back or
-two hundred, since frequencies fall as 1/rank. What is to be learned of that is associative
-recall (S. Arora et al., "Zoology", 2312.04927).
+two before it, so that order counts within a few tokens. In between facts are told, one token each
+that holds a name and its value, and names of which a fact was told come up, each followed by its
+value. Which value a name has, and which names come up often, is drawn anew for each stream: a
+value can be known only from an earlier mention, which may lie two tokens back or two hundred,
+since frequencies fall as 1/rank. What is to be learned of that is associative recall (S. Arora et
+al., "Zoology", 2312.04927).
+
+A fact is one token on purpose. Told in two, a name and then its value, it would first have to be
+put together by a layer that knows which token came before, and an encoding of position would be
+measured by how soon it learns that. One token can be found by what it says, under any encoding
+and under none; what is measured is then how far back it is found.
 
 Everything is drawn from seeds with numpy, so that the same seed gives the same tokens anywhere.
 """
@@ -20,7 +26,7 @@ from numpy.typing import NDArray
 
 from ropewalk.errors import LengthError
 
-WORD, NAME, VALUE = 0, 1, 2
+WORD, NAME, VALUE, FACT = 0, 1, 2, 3
 """Kinds of token."""
 
 _FOLLOWERS = (0.7, 0.15, 0.1, 0.05)
@@ -31,8 +37,8 @@ _SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", 
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Tokens (rows, length) int64, the kind of each int8, and for a value how many tokens ago
-    its name was mentioned before, int32: 0 where it never was, and for all other tokens.
+    """Tokens (rows, length) int64, the kind of each int8, and for a value how many tokens before
+    its name it was last told, int32: 0 for all other tokens.
     """
 
     tokens: NDArray[np.int64]
@@ -50,18 +56,23 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """Sizes of the vocabulary. `stop` is how often a name follows a word; `seed` the grammar's."""
+    """Sizes of the vocabulary, and how often a name comes up.
+
+    `stop`: how often one is mentioned after a word. `again`: how often the fact of it, told
+    before, is then told again rather than asked for. `seed` is that of the grammar.
+    """
 
     words: int = 24
     names: int = 16
     values: int = 8
     stop: float = 0.4
+    again: float = 0.5
     seed: int = 0
 
     @property
     def size(self) -> int:
-        """Tokens in the vocabulary: words first, then names, then values."""
-        return self.words + self.names + self.values
+        """Tokens in the vocabulary: words first, then names, values, and facts name by name."""
+        return self.words + self.names + self.values + self.names * self.values
 
     @property
     def chance(self) -> float:
@@ -69,10 +80,16 @@ class Language:
         return 1.0 / self.values
 
     def spelled(self) -> tuple[str, ...]:
-        """Every token as it is written: words small, names with a capital, values as numbers."""
+        """Every token as it is written: a word `baba`, name `Deban`, value `3`, fact `Deban:3`."""
         two = [first + second for second in _SYLLABLES for first in _SYLLABLES]
         names = [each.capitalize() + "n" for each in two[: self.names]]
-        return (*two[: self.words], *names, *map(str, range(self.values)))
+        values = [*map(str, range(self.values))]
+        facts = [f"{each}:{value}" for each in names for value in values]
+        return (*two[: self.words], *names, *values, *facts)
+
+    def fact(self, name: Any, value: Any) -> Any:
+        """The token that tells the value of a name, each by its number; integers or arrays."""
+        return self.words + self.names + self.values + name * self.values + value
 
     def streams(
         self, seed: tuple[int, ...], rows: int, length: int, *, without: NDArray[Any] | None = None
@@ -90,29 +107,29 @@ class Language:
     def asked(self, seed: tuple[int, ...], rows: int, length: int, distance: int) -> Asked:
         """Prompts of `length` tokens that end in a name told once, `distance` tokens before.
 
-        Where a name stands at the place it is told one token earlier, so that no pair is
-        torn. Raises LengthError for a distance that does not fit.
+        Where that would part a name from its value, it is told one token earlier. Raises
+        LengthError for a distance that does not fit.
         """
-        if not 2 <= distance <= length - 2:
+        if not 1 <= distance <= length - 1:
             raise LengthError(
-                f"a fact {distance} tokens before the end of {length} is impossible: 2 to "
-                f"{length - 2} can be"
+                f"a fact {distance} tokens before the end of {length} is impossible: 1 to "
+                f"{length - 1} can be"
             )
         random = np.random.default_rng([self.seed, *seed, 1])
         name = random.integers(0, self.names, rows)
-        value = random.integers(0, self.values, rows) + self.words + self.names
-        around = self.streams(seed, rows, length - 2, without=name)
+        value = random.integers(0, self.values, rows)
+        around = self.streams(seed, rows, length - 1, without=name)
         tokens = np.zeros((rows, length), np.int64)
         for row in range(rows):
-            # A name stands at the end where the last kind says so: the row then begins earlier.
-            late = int(around.kinds[row, -1] != NAME)
-            text = around.tokens[row, late : late + length - 3]
-            kinds = around.kinds[row, late : late + length - 3]
+            # A name stands at the end where the last kind says so: the row then begins later.
+            late = int(around.kinds[row, length - 3] == NAME)
+            text = around.tokens[row, late : late + length - 2]
+            kinds = around.kinds[row, late : late + length - 2]
             at = length - 1 - distance
             at -= int(at > 0 and kinds[at - 1] == NAME)
-            told = [name[row] + self.words, value[row]]
-            tokens[row] = [*text[:at], *told, *text[at:], told[0]]
-        return Asked(tokens, value)
+            told = self.fact(name[row], value[row])
+            tokens[row] = [*text[:at], told, *text[at:], self.words + name[row]]
+        return Asked(tokens, value + self.words + self.names)
 
     def grammar(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The class of each word, and the four words that may follow (word, class before it)."""
@@ -135,29 +152,33 @@ class _State:
         if without is not None:
             often[self.rows, without] = 0.0
         self.shares = often.cumsum(1) / often.sum(1, keepdims=True)
+        # The place where each name's value was last told; -1 where it never was.
         self.last = np.full((rows, language.names), -1)
         self.before, self.word = random.integers(0, language.words, (2, rows))
         self.name = np.zeros(rows, np.int64)
-        self.told = np.zeros(rows, bool)
+        self.asked = np.zeros(rows, bool)
 
     def next(self, place: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Token, kind and distance of each stream's next token; `place` is its number."""
         sizes, rows = self.language, self.rows
-        draw = self.random.random((3, len(rows)))
-        value = self.told
-        name = ~value & (draw[0] < sizes.stop)
+        draw = self.random.random((4, len(rows)))
+        value = self.asked
+        mentioned = ~value & (draw[0] < sizes.stop)
         chosen = (draw[1][:, None] >= self.shares).sum(1).clip(max=sizes.names - 1)
+        name = mentioned & (self.last[rows, chosen] >= 0) & (draw[3] >= sizes.again)
+        fact = mentioned & ~name
         which = np.searchsorted(np.cumsum(_FOLLOWERS)[:-1], draw[2], side="right")
         word = self.followers[self.word, self.classes[self.before], which]
-        ago = np.where(self.last[rows, self.name] < 0, 0, place - 1 - self.last[rows, self.name])
-        distances = np.where(value, ago, 0)
-        token = np.where(name, sizes.words + chosen, word)
+        distances = np.where(value, place - 1 - self.last[rows, self.name], 0)
         told = sizes.words + sizes.names + self.values[rows, self.name]
-        token = np.where(value, told, token)
-        self.last[rows[value], self.name[value]] = place - 1
-        plain = ~value & ~name
+        cases = [value, name, fact]
+        facts = sizes.fact(chosen, self.values[rows, chosen])
+        token = np.select(cases, [told, sizes.words + chosen, facts], word)
+        self.last[rows[value], self.name[value]] = place
+        self.last[rows[fact], chosen[fact]] = place
+        plain = ~value & ~mentioned
         self.before = np.where(plain, self.word, self.before)
         self.word = np.where(plain, word, self.word)
         self.name = np.where(name, chosen, self.name)
-        self.told = name
-        return token, np.where(value, VALUE, np.where(name, NAME, WORD)), distances
+        self.asked = name
+        return token, np.select(cases, [VALUE, NAME, FACT], WORD), distances

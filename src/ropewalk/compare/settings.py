@@ -44,7 +44,7 @@ class Settings:
 
     `trained_length` tokens a row and `rows` rows a step, for `steps` steps. `growing` is the
     share of steps in which rows are cut into pieces of a quarter, and then of half, of that
-    length: what is to be recalled is then near, and is learned sooner. `answer_weight`
+    length: what is to be recalled is then near, which helps where rows are long. `answer_weight`
     multiplies the loss on values. `device` is "cpu" or "cuda".
     """
 
@@ -57,9 +57,9 @@ class Settings:
     layers: int = 2
     heads: int = 4
     trained_length: int = 64
-    rows: int = 24
-    rate: float = 8e-3
-    growing: float = 0.4
+    rows: int = 12
+    rate: float = 5e-3
+    growing: float = 0.0
     answer_weight: float = 3.0
     streams: int = 12
     prompts: int = 64
@@ -139,41 +139,49 @@ def preset(
     variants: Sequence[Variant] | None = None,
     seeds: Sequence[int] | None = None,
     steps: int | None = None,
+    device: str | None = None,
 ) -> Settings:
     """The settings of a preset, with what the user chose otherwise.
 
     `minute`: every encoding, one seed, under 6 minutes on 2 cores. `lesson`, the default: three
     seeds, and the sinusoids before every block too. `paper`: a larger decoder and longer rows, for
-    a GPU. Raises UsageError for another name.
+    a GPU; `device` puts any of them elsewhere. Raises UsageError for another name or device.
     """
     once = tuple(Variant(each) for each in EVERY)
     more = (*once, Variant("sinusoidal", again=True))
     if name not in ("minute", "lesson", "paper"):
         raise UsageError(f"--preset {name!r} is not known; choose minute, lesson or paper")
+    if device not in (None, "cpu", "cuda"):
+        raise UsageError(f"--device {device!r} is not known; choose cpu or cuda")
     chosen = tuple(variants) if variants is not None else (once if name == "minute" else more)
     given = tuple(seeds) if seeds is not None else ((0,) if name == "minute" else (0, 1, 2))
     if name != "paper":
         return Settings(
-            variants=chosen, seeds=given, steps=STEPS if steps is None else steps, preset=name
+            variants=chosen,
+            seeds=given,
+            steps=STEPS if steps is None else steps,
+            preset=name,
+            device=device or "cpu",
         )
     return Settings(
         variants=chosen,
         seeds=given,
         steps=4000 if steps is None else steps,
         preset=name,
-        language=Language(words=128, names=64, values=32, stop=0.3),
+        language=Language(words=128, names=32, values=16, stop=0.3),
         hidden=256,
         layers=4,
         heads=8,
         trained_length=256,
         rows=64,
         rate=2e-3,
+        growing=0.4,
         streams=32,
         prompts=256,
-        device="cuda",
+        device=device or "cuda",
     )
 
 
 MOST_SEEDS = 100
-STEPS = 1200
+STEPS = 800
 """Steps of the small presets."""

@@ -99,7 +99,7 @@ class Trainer:
         """`model` is trained in place."""
         self.settings, self.model = settings, model
         self.optimiser = torch.optim.AdamW(
-            model.parameters(), lr=settings.rate, betas=(0.9, 0.95), weight_decay=0.01
+            model.parameters(), lr=settings.rate, betas=(0.9, 0.98), weight_decay=0.01
         )
 
     def step(self, number: int, tokens: Tensor, weights: Tensor) -> float:
