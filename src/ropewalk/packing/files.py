@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ropewalk.errors import UsageError
-from ropewalk.packing.pack import Boundary, Cutting, Report, pack
+from ropewalk.packing.pack import Boundary, Cutting, Packing, Report, pack
 from ropewalk.packing.policies import BestFit, InOrder, Policy
-from ropewalk.packing.row_file import row_file
+from ropewalk.packing.row_file import RowWriter, row_file
 from ropewalk.packing.texts import Reading, Sources, Text, read_texts
 from ropewalk.packing.tokens import Encoded, Encoder
 
@@ -156,16 +156,10 @@ def pack_files(
         cutting=settings.cutting, boundary=settings.boundary, padding_id=settings.padding_id,
         left=settings.left, multiple=settings.multiple,
     )  # fmt: skip
-    report, told = packing.report, 0
+    report = packing.report
     begun = time.perf_counter()
     with row_file(out, settings.length) as rows:
-        for row in packing:
-            start = time.perf_counter()
-            rows.add(row)
-            clock.add("writing", start)
-            if report.tokens - told > _OPEN_TOKENS // 16:
-                told = report.tokens
-                progress(report, encoder.count)
+        _write(packing, rows, clock, lambda: progress(report, encoder.count))
         if not report.rows:
             raise UsageError(
                 f"{len(found.files)} files hold {report.documents} documents and no token; there "
@@ -173,21 +167,7 @@ def pack_files(
             )
         start = time.perf_counter()
         rows.flush()
-        rows.describe(
-            {
-                **settings.document(),
-                "tokenizer": {
-                    "name": name,
-                    "fingerprint": encoder.fingerprint,
-                    "vocabulary": encoder.vocabulary,
-                },
-                "rows": report.rows,
-                "documents": report.documents,
-                "empty": report.empty,
-                "split": report.split,
-                "tokens": report.tokens,
-            }
-        )
+        rows.describe(_about(settings, name, encoder, report))
         clock.add("writing", start)
     whole = time.perf_counter() - begun
     spent = clock.seconds
@@ -197,6 +177,37 @@ def pack_files(
         report, encoder.count,
         Seconds(spent["reading"], encoder.count.seconds, rest, spent["writing"]),
     )  # fmt: skip
+
+
+def _write(packing: Packing, rows: RowWriter, clock: _Clock, tell: Callable[[], None]) -> None:
+    """All rows into the file; `tell` is called after every row group's worth of tokens."""
+    told = 0
+    for row in packing:
+        start = time.perf_counter()
+        rows.add(row)
+        clock.add("writing", start)
+        if packing.report.tokens - told > _OPEN_TOKENS // 16:
+            told = packing.report.tokens
+            tell()
+
+
+def _about(
+    settings: PackSettings, name: str, encoder: Encoder, report: Report
+) -> dict[str, object]:
+    """What the file says of how its rows were made."""
+    return {
+        **settings.document(),
+        "tokenizer": {
+            "name": name,
+            "fingerprint": encoder.fingerprint,
+            "vocabulary": encoder.vocabulary,
+        },
+        "rows": report.rows,
+        "documents": report.documents,
+        "empty": report.empty,
+        "split": report.split,
+        "tokens": report.tokens,
+    }
 
 
 class _Clock:
