@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from ropewalk.report.compare_words import (
     over_seeds,
     probe_at,
     recall_at,
+    schedule_rows,
 )
 from ropewalk.report.text import visible
 
@@ -148,8 +148,8 @@ def _cell(found: Comparison, variant: Variant, number: Number, form: str) -> str
 
 def _schedules(found: Comparison) -> Iterator[str]:
     """RoPE under other schedules, without training."""
-    rope = [each for each in found.figures if each.variant == "rope"]
-    if not rope:
+    rows = schedule_rows(found)
+    if not rows:
         return
     trained = found.settings.trained_length
     yield ""
@@ -158,16 +158,7 @@ def _schedules(found: Comparison) -> Iterator[str]:
         f"{title:<{LABEL + 4}}{f'sliding at {trained}':>17}{f'at {FAR * trained}':>17}"
         f"{'recall, near':>17}{'recall, far':>17}"
     )
-    rows = [("its own schedule", [each.reading for each in rope])]
-    rows += [(key, [each.schedules[key] for each in rope]) for key in rope[0].schedules]
-    for label, readings in rows:
-        cells = []
-        for window in (trained, FAR * trained):
-            losses = [x for x in (each.loss("sliding", window) for each in readings) if x]
-            cells.append(f"{math.fsum(x.mean for x in losses) / len(losses):.3f}")
-        for near in (True, False):
-            hits = [x for x in (each.recall(FAR * trained, near=near) for each in readings) if x]
-            cells.append(f"{sum(x.hits for x in hits) / sum(x.asked for x in hits):.0%}")
+    for label, cells in rows:
         yield f"  {label:<{LABEL + 2}}" + "".join(f"{cell:>17}" for cell in cells)
 
 
@@ -194,7 +185,7 @@ def _plot(found: Comparison) -> Iterator[str]:
     for down, line in enumerate(rows):
         value = high - (high - low) * down / (PLOT_HEIGHT - 1)
         yield f"{value:>8.3f} |{''.join(line).rstrip()}"
-    yield f"{'':>8} +" + "".join(f"{start:<{step}}" for start in starts)
+    yield (f"{'':>8} +" + "".join(f"{start:<{step}}" for start in starts)).rstrip()
     legend = [
         f"{mark} {name(each)}" for mark, each in zip(curves, found.settings.variants, strict=True)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from ropewalk.compare.figures import Figures, Reading
@@ -9,6 +10,7 @@ from ropewalk.compare.ordering import Interval, interval, words
 from ropewalk.compare.run import Comparison
 from ropewalk.compare.settings import FAR, Settings, Variant
 from ropewalk.prove.statistics import wilson
+from ropewalk.prove.summary import Share
 
 Number = Callable[[Figures], float | None]
 """A number of one decoder, None where it has none."""
@@ -90,6 +92,31 @@ def how(settings: Settings) -> str:
     )
 
 
+def schedule_rows(found: Comparison) -> list[tuple[str, tuple[str, str, str, str]]]:
+    """RoPE under its own schedule and under others, weights as trained; [] without RoPE.
+
+    Of each the sliding loss at the trained length and at FAR times that, and at the latter the
+    share of facts recalled near and far, over all seeds.
+    """
+    rope = [each for each in found.figures if each.variant == "rope"]
+    if not rope:
+        return []
+    trained = found.settings.trained_length
+    rows = [("its own schedule", [each.reading for each in rope])]
+    rows += [(key, [each.schedules[key] for each in rope]) for key in rope[0].schedules]
+    shown = []
+    for label, readings in rows:
+        losses, hits = [], []
+        for window in (trained, FAR * trained):
+            kept = [x for x in (each.loss("sliding", window) for each in readings) if x]
+            losses.append(f"{math.fsum(x.mean for x in kept) / len(kept):.3f}")
+        for near in (True, False):
+            facts = [x for x in (each.recall(FAR * trained, near=near) for each in readings) if x]
+            hits.append(f"{sum(x.hits for x in facts) / sum(x.asked for x in facts):.0%}")
+        shown.append((label, (losses[0], losses[1], hits[0], hits[1])))
+    return shown
+
+
 def lesson(found: Comparison) -> str:
     """Flat loss against use of distant text, in the figures of ALiBi; "" where it is not there."""
     alibi = next((each for each in found.settings.variants if each.position == "alibi"), None)
@@ -104,10 +131,11 @@ def lesson(found: Comparison) -> str:
     said = (
         f"ALiBi with windows of {trained} and of {FAR * trained} tokens: the non-overlapping loss "
         f"goes from {apart[0]:.3f} to {apart[1]:.3f}, the sliding one from {sliding[0]:.3f} to "
-        f"{sliding[1]:.3f} on the same tokens (stride {found.settings.stride}). What only the "
-        "first of them gains is that fewer tokens stand at the beginning of a window. "
+        f"{sliding[1]:.3f} on the same tokens (stride {found.settings.stride}). The first "
+        "gains already because fewer tokens stand at the beginning of a window; only what the "
+        "second gains can come from distant text. "
     )
-    return said + _far_values(readings, trained) + _far_recall(readings, found.settings)
+    return said + _far_values(readings, trained) + _far_recall(found, alibi)
 
 
 def _from_to(kept: Sequence[Figures], kind: str, trained: int) -> tuple[float, float] | None:
@@ -131,21 +159,51 @@ def _far_values(readings: Sequence[Reading], trained: int) -> str:
     )
 
 
-def _far_recall(readings: Sequence[Reading], settings: Settings) -> str:
-    """Whether a fact beyond the trained length is recalled at all, against chance."""
-    recalls = [reading.recall(FAR * settings.trained_length, near=False) for reading in readings]
-    known = [each for each in recalls if each is not None]
-    if not known:
+def _far_recall(found: Comparison, alibi: Variant) -> str:
+    """Whether facts beyond the trained length are recalled, against chance and within it."""
+    settings = found.settings
+    trained, chance = settings.trained_length, settings.language.chance
+    near, far = (_hits(found, alibi, length) for length in (trained, FAR * trained))
+    if near is None or far is None:
         return ""
-    share = wilson(sum(each.hits for each in known), sum(each.asked for each in known))
-    chance = settings.language.chance
-    asked = (
-        f"Of facts told {known[0].distance} tokens ago it recalls {share.hits} of {share.judged} "
-        f"(95 % {share.low:.0%} to {share.high:.0%}; chance {chance:.1%}): "
+    said = (
+        f"Of facts in the first eighth of a window of {trained} it recalls {_share(near)}, of "
+        f"those in the first eighth of {FAR * trained} {_share(far)}; chance is {chance:.1%}: "
     )
-    if share.low <= chance:
-        return asked + ("no more than chance. Flat loss does not prove use of distant text.")
-    return asked + (
-        "more than chance, which its loss does not show. Flat loss does not prove use of distant "
-        "text; recall does, to this extent."
-    )
+    if far.low <= chance:
+        return said + "no more than chance. Flat loss does not prove use of distant text."
+    if far.high < near.low:
+        said += "less than within its length, which its loss does not show. "
+    else:
+        said += "more than chance, which its loss does not show. "
+    return said + "Flat loss does not prove use of distant text." + _other_order(found, alibi, far)
+
+
+def _other_order(found: Comparison, alibi: Variant, far: Share) -> str:
+    """The encoding that recalls most of distant text though its loss is higher, where one does."""
+    length = FAR * found.settings.trained_length
+    own = over_seeds(found.of(alibi), loss_in("sliding", length))
+    best: tuple[Share, str] | None = None
+    for variant in found.settings.variants:
+        loss = over_seeds(found.of(variant), loss_in("sliding", length))
+        hits = _hits(found, variant, length)
+        if loss is None or own is None or hits is None or hits.low <= far.high:
+            continue
+        if loss.low > own.high and (best is None or hits.hits > best[0].hits):
+            best = hits, f"{name(variant)}, whose sliding loss there is {loss.mean:.3f},"
+    if best is None:
+        return ""
+    return f" Nor does a higher one disprove it: {best[1]} recalls {_share(best[0])}."
+
+
+def _hits(found: Comparison, variant: Variant, length: int) -> Share | None:
+    """Hits in the first eighth of a length, over all seeds; None unless every seed read it."""
+    recalls = [each.reading.recall(length, near=False) for each in found.of(variant)]
+    known = [each for each in recalls if each is not None]
+    if not known or len(known) < len(recalls):
+        return None
+    return wilson(sum(each.hits for each in known), sum(each.asked for each in known))
+
+
+def _share(found: Share) -> str:
+    return f"{found.hits} of {found.judged} (95 % {found.low:.0%} to {found.high:.0%})"
