@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from ropewalk.compare.run import compare
+from ropewalk.compare.run import _Pace, compare
 from ropewalk.compare.settings import parse_seeds, parse_variants, preset
 from ropewalk.compare.train import batches, fresh, shared_hash
 from ropewalk.errors import StoreError, UsageError
@@ -40,6 +41,9 @@ def test_a_comparison_is_trained_once_kept_and_shown(tmp_path: Path, silent: Sil
     settings = small("rope", "alibi", "sinusoidal+every", seeds=(0, 1))
     found = compare(settings, tmp_path, silent)
     assert found.trained == 6
+    trained = [each for each in silent.phases if each.startswith("training")]
+    assert trained[0] == "training rope, seed 0 (1 of 6)"
+    assert trained[-1].startswith("training sinusoidal+every, seed 1 (6 of 6")
     again = compare(settings, tmp_path, Silent())
     assert (again.trained, again.figures, again.speeds) == (0, found.figures, found.speeds)
     for seed in (0, 1):
@@ -166,3 +170,33 @@ def test_the_paper_preset_says_that_it_needs_a_gpu(tmp_path: Path) -> None:
         compare(preset("paper"), tmp_path, Silent())
     with pytest.raises(UsageError, match="choose minute, lesson or paper"):
         preset("hour")
+    with pytest.raises(UsageError, match="choose cpu or cuda"):
+        preset("paper", device="gpu")
+
+
+def test_the_time_for_the_rest_follows_from_what_was_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter([100.0, 400.0])
+    monkeypatch.setattr("ropewalk.compare.run.time.perf_counter", lambda: next(clock))
+    pace = _Pace(7)
+    assert pace.words() == "1 of 7"
+    pace.done = 2
+    # 300 seconds for two of them: five more take 750.
+    assert pace.words() == "3 of 7, about 12 min for the rest"
+
+
+def test_the_paper_preset_starts_on_a_cpu_where_it_is_told_to_and_goes_on(tmp_path: Path) -> None:
+    chosen = parse_variants("learned")
+    first = preset("paper", variants=chosen, seeds=(0,), steps=1, device="cpu")
+    assert (first.trained_length, first.hidden, first.layers) == (256, 256, 4)
+    # Its decoder and its length, but a single row, and the learned table, which refuses the long
+    # windows: this is to start and to go on, not to take a CPU minutes.
+    first = replace(first, rows=1, streams=1, prompts=2)
+    assert compare(first, tmp_path, Silent()).trained == 1
+    both = compare(replace(first, seeds=(0, 1)), tmp_path, Silent())
+    assert both.trained == 1
+    for each in both.figures:
+        assert {x.window for x in each.reading.losses} == {256}
+        assert "256 positions" in each.reading.refusal
+        assert 5.0 < each.curve[0] < 20.0  # untrained: no less than chance among 689 tokens

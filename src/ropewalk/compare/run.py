@@ -66,41 +66,67 @@ def compare(settings: Settings, folder: Path, listener: Listener) -> Comparison:
     RopewalkError where decoders did not start from the same weights and data.
     """
     _check_device(settings)
-    trained = 0
     with opened(folder, settings) as store:
-        kept = []
         # Seeds outside: an interrupted comparison has whole seeds first.
-        for seed in settings.seeds:
-            for variant in settings.variants:
-                found = store.figures(variant, seed)
-                if found is None:
-                    found = _one(settings, variant, seed, store, listener)
-                    trained += 1
-                kept.append(found)
+        runs = [(seed, variant) for seed in settings.seeds for variant in settings.variants]
+        found = [store.figures(variant, seed) for seed, variant in runs]
+        pace, kept = _Pace(found.count(None)), []
+        for (seed, variant), figures in zip(runs, found, strict=True):
+            if figures is None:
+                kept.append(_one(settings, variant, seed, store, listener, pace))
+                pace.done += 1
+            else:
+                kept.append(figures)
         speeds = store.speeds()
         if not {each.name for each in settings.variants} <= speeds.keys():
             listener.say("measuring the speed of training, in turns")
             speeds = train.speeds(settings, settings.variants)
             store.keep_speeds(speeds)
     _check_alike(kept)
-    return Comparison(settings, tuple(kept), speeds, machine(settings), trained)
+    return Comparison(settings, tuple(kept), speeds, machine(settings), pace.done)
+
+
+class _Pace:
+    """How far a comparison is, and how long the rest should take at the pace so far."""
+
+    def __init__(self, count: int) -> None:
+        """`count` decoders are to be trained and measured, from now on."""
+        self.count, self.done, self.begun = count, 0, time.perf_counter()
+
+    def words(self) -> str:
+        """`3 of 24, about 41 min for the rest`; no guess before one is done."""
+        here = f"{self.done + 1} of {self.count}"
+        if not self.done:
+            return here
+        left = (time.perf_counter() - self.begun) / self.done * (self.count - self.done)
+        return f"{here}, about {left / 60:.0f} min for the rest" if left > 90 else here
 
 
 def _one(
-    settings: Settings, variant: Variant, seed: int, store: Store, listener: Listener
+    settings: Settings,
+    variant: Variant,
+    seed: int,
+    store: Store,
+    listener: Listener,
+    pace: _Pace,
 ) -> Figures:
     """Train one decoder, measure it, keep it."""
-    listener.say(f"training {variant.name}, seed {seed}")
+    listener.say(f"training {variant.name}, seed {seed} ({pace.words()})")
     begun = time.perf_counter()
     untouched = train.fresh(settings, variant, seed)
     model, losses = train.train(settings, variant, seed, listener.share)
     seconds = time.perf_counter() - begun
-    listener.say(f"measuring {variant.name}, seed {seed}")
-    reading = measure.read_beyond(model, settings, settings.windows)
+
+    def measuring(what: str) -> None:
+        listener.say(f"measuring {variant.name}, seed {seed}: {what}")
+
+    reading = measure.read_beyond(model, settings, settings.windows, measuring)
     schedules = {}
     if variant.position == "rope":
         for name, scaling in measure.schedules(settings).items():
+            measuring(f"again under {name}")
             schedules[name] = measure.rescaled(model, settings, scaling)
+    measuring("position by layer")
     found = Figures(
         variant=variant.name,
         seed=seed,
@@ -141,7 +167,7 @@ def _check_device(settings: Settings) -> None:
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise UsageError(
             f"--preset {settings.preset} trains on a GPU, and torch sees none here; on a CPU take "
-            "--preset minute or lesson"
+            "--preset minute or lesson, or --device cpu and hours of time"
         )
 
 
