@@ -14,6 +14,9 @@ import pytest
 
 from ropewalk.errors import GgufError, MissingPartError, ModelFileError
 from ropewalk.models.dequantise import dequantise
+from ropewalk.models.load import check_device
+from ropewalk.models.load import load as load_model
+from ropewalk.models.resolve import resolve
 
 WIDTH, HEADS, KV_HEADS, LAYERS, FEED_FORWARD = 64, 4, 2, 2, 96
 ALPHABET = [chr(c) for c in range(ord("!"), ord("~") + 1)] + ["Ġ"]
@@ -212,6 +215,24 @@ def test_a_full_disk_is_an_os_error(tiny_llama: Maker, folder: Path, size: int) 
     source = tiny_llama()
     with files_at_most(size), pytest.raises(OSError, match="too large"):
         dequantise(source, folder)
+
+
+def test_a_gguf_that_is_loaded_is_dequantised_once(tiny_llama: Maker, own_cache: Path) -> None:
+    source = resolve(str(tiny_llama()))
+    device, kind = check_device("cpu", "float32")
+    said: list[str] = []
+    shares: list[tuple[int, int]] = []
+    for _ in range(2):
+        loaded = load_model(
+            source, device=device, dtype=kind, say=said.append,
+            share=lambda done, total: shares.append((done, total)),
+        )  # fmt: skip
+    assert said == ["dequantising, once", "loading the weights", "loading the weights"]
+    tensors = len(gguf.GGUFReader(source.path).tensors)
+    assert tensors > 2 * LAYERS
+    assert shares[-1][0] == shares[-1][1] >= tensors
+    assert len(loaded.identity) == 64
+    assert len(list((own_cache / "weights").iterdir())) == 1
 
 
 @pytest.mark.model

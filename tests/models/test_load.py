@@ -85,22 +85,6 @@ def test_the_identity_follows_configuration_and_weights(folder: Path, tmp_path: 
     assert bring_up(copy).identity != first
 
 
-@pytest.mark.model
-def test_a_gguf_is_dequantised_once(smollm2_gguf: Path, own_cache: Path) -> None:
-    device, kind = check_device("cpu", "float32")
-    said: list[str] = []
-    shares: list[tuple[int, int]] = []
-    for _ in range(2):
-        loaded = load(
-            resolve(str(smollm2_gguf)), device=device, dtype=kind, say=said.append,
-            share=lambda done, total: shares.append((done, total)),
-        )  # fmt: skip
-    assert said == ["dequantising, once", "loading the weights", "loading the weights"]
-    assert shares[-1][0] == shares[-1][1] > 200
-    assert len(loaded.identity) == 64
-    assert len(list((own_cache / "weights").iterdir())) == 1
-
-
 def test_nothing_reaches_the_terminal(folder: Path) -> None:
     """In a process of its own: bars and log levels of transformers are settings of a process."""
     code = (
