@@ -28,9 +28,8 @@ from ropewalk.prove.session import (
 from ropewalk.prove.statistics import summarise
 from ropewalk.prove.store import IDENTITY, Store
 
-SHORT = ProofSettings(
-    "smollm2", lengths=(150, 200), depths=(0.0, 1.0), trials=1, sharing=Sharing.NONE
-)
+SHORT = ProofSettings("tiny", lengths=(150, 200), depths=(0.0, 1.0), trials=1, sharing=Sharing.NONE)
+"""Of the embedded model: a real one, and loaded in no time."""
 
 
 def asked_by(settings: ProofSettings) -> tuple[Proof, list[Row]]:
@@ -44,13 +43,16 @@ def asked_by(settings: ProofSettings) -> tuple[Proof, list[Row]]:
 
 
 @pytest.fixture(scope="module")
-def proof(tmp_path_factory: pytest.TempPathFactory, smollm2_gguf: Path) -> Proof:
-    assert smollm2_gguf.is_file()
-    return prove(replace(SHORT, out=tmp_path_factory.mktemp("runs") / "run", command="ropewalk x"))
+def proof(tmp_path_factory: pytest.TempPathFactory) -> Proof:
+    return prove(replace(SHORT, out=tmp_path_factory.mktemp("runs") / "run"))
 
 
 @pytest.mark.model
-def test_a_short_proof_answers_every_cell_and_says_how_it_was_made(proof: Proof) -> None:
+def test_a_short_proof_answers_every_cell_and_says_how_it_was_made(
+    tmp_path: Path, smollm2_gguf: Path
+) -> None:
+    assert smollm2_gguf.is_file()
+    proof = prove(replace(SHORT, model="smollm2", out=tmp_path / "run", command="ropewalk x"))
     assert (proof.result.done, proof.result.remaining) == (6, 0)
     by_control = {row.cell.control: row for row in proof.rows}
     assert by_control[Control.NEEDLE_ONLY].answer.outcome is Outcome.HIT
@@ -66,7 +68,6 @@ def test_a_short_proof_answers_every_cell_and_says_how_it_was_made(proof: Proof)
     assert proof.summary.claimed_length == 8192
 
 
-@pytest.mark.model
 def test_the_same_call_asks_nothing_again_and_more_trials_only_what_is_new(proof: Proof) -> None:
     settings = replace(SHORT, out=proof.folder)
     again, new = asked_by(settings)
@@ -78,7 +79,6 @@ def test_the_same_call_asks_nothing_again_and_more_trials_only_what_is_new(proof
     assert set(proof.rows) < set(grown.rows)
 
 
-@pytest.mark.model
 def test_another_seed_or_schedule_does_not_go_into_the_same_folder(proof: Proof) -> None:
     with pytest.raises(StoreError, match="seed was 0 and is 1"):
         prove(replace(SHORT, out=proof.folder, seed=1))
@@ -86,7 +86,6 @@ def test_another_seed_or_schedule_does_not_go_into_the_same_folder(proof: Proof)
         prove(replace(SHORT, out=proof.folder, rope="linear:8"))
 
 
-@pytest.mark.model
 def test_another_schedule_asks_the_same_prompts_and_changes_what_the_model_says(
     proof: Proof, tmp_path: Path
 ) -> None:
@@ -99,7 +98,6 @@ def test_another_schedule_asks_the_same_prompts_and_changes_what_the_model_says(
     assert other.answer.log_probability < shipped.answer.log_probability - 0.1
 
 
-@pytest.mark.model
 def test_lengths_that_hold_no_question_are_refused_with_the_shortest(tmp_path: Path) -> None:
     with pytest.raises(LengthError, match=r"40 tokens cannot hold.*the shortest is \d\d"):
         prove(replace(SHORT, lengths=(40, 200), out=tmp_path))
@@ -171,7 +169,7 @@ def test_as_many_trials_as_by_default_make_a_faultless_length_certain(
 
 def start(folder: Path, trials: int) -> subprocess.Popen[str]:
     grid = f"--lengths 150 --depths 0,100 --trials {trials} --sharing none"
-    command = f"prove smollm2 {grid} --out".split()
+    command = f"prove tiny {grid} --out".split()
     return subprocess.Popen(
         [sys.executable, "-m", "ropewalk", *command, str(folder), "--json"],
         stdout=subprocess.PIPE,
@@ -195,12 +193,11 @@ def wait_for(ready: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.model
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 def test_a_command_killed_interrupted_and_rivalled_goes_on_and_loses_nothing(
     tmp_path: Path,
 ) -> None:
-    folder, many, few = tmp_path / "run", 400, 3
+    folder, many, few = tmp_path / "run", 4000, 3
     first = start(folder, many)
     wait_for(lambda: len(kept(folder)) >= 2)
     rival = start(folder, many)
@@ -218,7 +215,7 @@ def test_a_command_killed_interrupted_and_rivalled_goes_on_and_loses_nothing(
     assert second.returncode == 130
     assert "Traceback" not in err
     interrupted = kept(folder)
-    assert f"interrupted: {len(interrupted)} of 802 answers are kept; the same command goes" in err
+    assert f"interrupted: {len(interrupted)} of 8002 answers are kept; the same command goes" in err
     assert set(before) < set(interrupted)
 
     last = start(folder, few)
