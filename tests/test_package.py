@@ -161,6 +161,7 @@ OPTIONS = {
         "--prove",
         "--trials",
         "--context-parallel",
+        "--minutes",
         "--json",
     },
     "pack": {

@@ -31,6 +31,7 @@ def tuned(losses: list[float], after: float = 3.0, most: float | None = 0.02) ->
         "parameters": 100,
         "processes": 1,
         "data": {"64": read},
+        "asked": len(losses),
     }
     return Tuned(Path("run"), Path("run/model"), None, steps, gate, None, about)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ropewalk.cli import tune_options as o
+from ropewalk.cli.prove_options import seconds_of
 
 if TYPE_CHECKING:
     from ropewalk.extend.tune.session import Tuned
@@ -52,6 +53,7 @@ def tune_command(
     prove: o.Prove = None,
     trials: o.Trials = 5,
     context_parallel: o.ContextParallel = 1,
+    minutes: o.Minutes = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Train a checkpoint on long documents, here or under torchrun, and say what it gained."""
@@ -61,6 +63,7 @@ def tune_command(
         model=checkpoint, out=out, lora=lora, every=checkpoint_every, seed=seed,
         context_parallel=context_parallel, command=shlex.join(["ropewalk", *sys.argv[1:]]),
         data=tuple(data), field=field, column=column, encoding=encoding,
+        seconds=None if minutes is None else seconds_of(minutes),
         **_rows(length, rows, at_once, mask, positions, cutting, boundary),
         **_rates(steps, lr, lr_end, warmup, decay, weight_decay, clip),
         **_computed(device, dtype, keep_activations, attention),

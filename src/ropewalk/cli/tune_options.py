@@ -79,4 +79,8 @@ Trials = Annotated[int, typer.Option(help="Of each cell of these proofs.")]
 ContextParallel = Annotated[
     int, typer.Option(help="Processes that share a row: 1, more is not to be had yet.")
 ]
+Minutes = Annotated[
+    float | None,
+    typer.Option(help="Of training: begin no step that would end later, and write the model."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]

@@ -55,6 +55,12 @@ def data_words(done: Tuned) -> list[str]:
         if about["readings"] > 1:
             said += f"; the data was read {about['readings']} times"
         found.append(said)
+    asked = done.about["asked"]
+    if len(done.steps) < asked:
+        found.append(
+            f"the time given ended training at step {len(done.steps)} of {asked}, where the rate "
+            f"was {done.steps[-1].rate:.2e}"
+        )
     return found
 
 

@@ -145,6 +145,24 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert not (out / "model").exists()
 
 
+def test_a_time_that_is_up_ends_training_and_the_model_is_written(
+    plain: Tuned, checkpoint: Path, documents: Path, tmp_path: Path
+) -> None:
+    """One step is taken in any case; the same command shows the run, and takes no other."""
+    from ropewalk.report.tune_text import tune_lines
+
+    said = "the time given ended training at step 1 of 6, where the rate was 5.00e-04"
+    for _ in range(2):
+        done = tune(six(checkpoint, documents, tmp_path / "out", seconds=1e-6))
+        assert done is not None
+        assert losses(done) == pytest.approx(losses(plain)[:1], abs=1e-6)
+        assert (done.model / "model.safetensors").exists()
+        assert said in "\n".join(tune_lines(done))
+    kept = tmp_path / "out" / "checkpoints"
+    assert [each.name for each in kept.iterdir()] == ["step-00000001"]
+    assert "the time given" not in "\n".join(tune_lines(plain))
+
+
 def test_a_gate_that_fails_keeps_the_model_apart(
     checkpoint: Path, documents: Path, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ the model as it will be used, and not of its sharded form.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,14 +218,18 @@ class _Run:
             if journal.note:
                 self.tell.note(journal.note)
         self.tell.begin(settings.steps, read_losses(self.out))
+        begun = time.monotonic()
         try:
             while rows.step < settings.steps:
                 result = trainer.step()
                 if journal is not None:
                     journal.add(result)
                 self.tell.step(result)
-                if result.step % settings.every == 0 or result.step == settings.steps:
+                late = self._would_be_late(begun, result)
+                if result.step % settings.every == 0 or result.step == settings.steps or late:
                     kept.save(trainer.model, trainer.optimiser, result.step, {})
+                if late:
+                    break
         except TrainingError as error:
             last = kept.newest()
             words = (
@@ -239,6 +244,14 @@ class _Run:
                 journal.close()
         if self.record is not None:
             self.record.keep("data", self._data_facts(rows))
+
+    def _would_be_late(self, begun: float, last: StepResult) -> bool:
+        """Whether another step like the last would end after the time given; all agree."""
+        given = self.settings.seconds
+        if given is None:
+            return False
+        late: bool = self.world.agree(time.monotonic() - begun + last.seconds > given)
+        return late
 
     def _data_facts(self, rows: data.StepRows) -> dict[str, Any]:
         """What was read, for the report: by length, rows taken and readings begun."""
@@ -298,6 +311,7 @@ class _Run:
                 "trained": self.counts[0],
                 "parameters": self.counts[1],
                 "processes": self.world.size,
+                "asked": self.settings.steps,
                 "data": record.get("data") or {},
             },
         )

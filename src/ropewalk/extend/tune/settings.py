@@ -103,6 +103,8 @@ class TuneSettings:
     short text may rise by, None to measure only; `gate_text` names a UTF-8 file. `prove`: lengths
     to prove before and after. `lora`: the rank of adapters, None to train all weights. `field`
     of JSON records holds the text, and so does `column` of Parquet, None for the same name.
+    `seconds` after training began no step is begun that would not be done by then, judged by the
+    step before; what was trained is written and measured as ever.
     """
 
     model: str
@@ -137,6 +139,7 @@ class TuneSettings:
     prove: tuple[int, ...] = ()
     trials: int = 5
     context_parallel: int = 1
+    seconds: float | None = None
     tensorboard: bool = True
     command: str = ""
 
