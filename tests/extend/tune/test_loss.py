@@ -12,10 +12,10 @@ from torch.nn.functional import cross_entropy
 from ropewalk.extend.tune.loss import LossModel, predicted
 
 
-@pytest.mark.parametrize("chunk", [3, 64])
+@pytest.mark.parametrize(("chunk", "kept"), [(3, False), (64, False), (3, True)])
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_chunks_give_the_loss_and_gradients_of_whole_logits(
-    tiny_model: Callable[..., Any], kind: str, chunk: int
+    tiny_model: Callable[..., Any], kind: str, chunk: int, *, kept: bool
 ) -> None:
     """gemma3 with a soft cap on its logits, which stands outside the head."""
     changes = {"final_logit_softcapping": 1.5} if kind == "gemma3" else {}
@@ -29,7 +29,7 @@ def test_chunks_give_the_loss_and_gradients_of_whole_logits(
     gradients = {name: each.grad.clone() for name, each in model.named_parameters()}
     model.zero_grad()
 
-    loss = LossModel(model, chunk)(labels=labels, input_ids=ids)
+    loss = LossModel(model, chunk, kept=kept)(labels=labels, input_ids=ids)
     loss.backward()
     torch.testing.assert_close(loss, wanted)
     for name, each in model.named_parameters():

@@ -2,7 +2,7 @@
 
 The logits of 32,768 tokens of a vocabulary of 128,256 are 16 GiB in float32, and their gradient
 as much again. Here a piece of `CHUNK` tokens goes through the head, gives its loss, and is
-computed anew on the way back.
+computed anew on the way back; or kept, where blocks are kept too.
 
 What a model does to its logits (a soft cap, a scale) stands in its own forward, and is not
 repeated here: the model is called once for the hidden states, and once a piece with a stand-in
@@ -42,13 +42,13 @@ class _Given(nn.Module):
 class LossModel(nn.Module):
     """`causal`, a causal model of transformers, as a module that returns a sum of losses.
 
-    `chunk` tokens go through the head at once.
+    `chunk` tokens go through the head at once, and again on the way back unless `kept`.
     """
 
-    def __init__(self, causal: Any, chunk: int = CHUNK) -> None:
+    def __init__(self, causal: Any, chunk: int = CHUNK, *, kept: bool = False) -> None:
         super().__init__()
         self.causal = causal
-        self.chunk = chunk
+        self.chunk, self._kept = chunk, kept
         self._place = causal.base_model_prefix
 
     def forward(self, labels: Tensor, **given: Any) -> Tensor:
@@ -63,9 +63,11 @@ class LossModel(nn.Module):
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
         for start in range(0, wanted.shape[1], self.chunk):
             piece = slice(start, start + self.chunk)
-            total = total + checkpoint(
-                self._loss, output, hidden[:, piece], wanted[:, piece], use_reentrant=False
-            )
+            part = output, hidden[:, piece], wanted[:, piece]
+            if self._kept:
+                total = total + self._loss(*part)
+            else:
+                total = total + checkpoint(self._loss, *part, use_reentrant=False)
         return total
 
     def _loss(self, output: Any, hidden: Tensor, wanted: Tensor) -> Tensor:

@@ -171,7 +171,7 @@ class _Run:
         with precision(world.device, settings.dtype):
             check_apart(trainee.causal, Handing(settings.mask, settings.positions), self.vocabulary)
         trainee.causal.train()
-        model = LossModel(trainee.causal)
+        model = LossModel(trainee.causal, kept=not settings.activation_checkpoints)
         if world.several:
             import torch
 
