@@ -248,6 +248,22 @@ def run(options: argparse.Namespace) -> None:
     if no_use is not None:
         sys.exit(f"gpu_tune: {no_use}, so nothing was done")
     report = Report(options.out / "gpu_tune.txt")
+    work = Path(tempfile.mkdtemp(prefix="gpu_tune-"))
+    try:
+        os.environ["ROPEWALK_CACHE"] = str(work / "cache")
+        inside = parts.unpacked(parts.join(options.folder, work / parts.ARCHIVE), work / "needed")
+        # Those of the machine come first; transformers looks for them once, when it is imported.
+        sys.path.append(str(inside / "packages"))
+        _tell(options, measured, plan, report)
+        _all(options, plan, report, inside, begun + whole)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    report.add([], seconds=round(time.monotonic() - begun, 1))
+    print(json.dumps(report.figures))
+
+
+def _tell(options: argparse.Namespace, measured: Probe, plan: Plan, report: Report) -> None:
+    """What it runs on."""
     report.add(
         [
             f"{options.model} at {options.length:,} tokens on {measured.card}, {_software()}",
@@ -258,14 +274,6 @@ def run(options: argparse.Namespace) -> None:
         probe=asdict(measured),
         plan=asdict(plan),
     )
-    work = Path(tempfile.mkdtemp(prefix="gpu_tune-"))
-    try:
-        os.environ["ROPEWALK_CACHE"] = str(work / "cache")
-        _all(options, plan, report, work, begun + whole)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    report.add([], seconds=round(time.monotonic() - begun, 1))
-    print(json.dumps(report.figures))
 
 
 def _software() -> str:
@@ -279,14 +287,13 @@ def _software() -> str:
 
 
 def _all(
-    options: argparse.Namespace, plan: Plan, report: Report, work: Path, deadline: float
+    options: argparse.Namespace, plan: Plan, report: Report, inside: Path, deadline: float
 ) -> None:
+    """Everything that is measured; `inside` holds what the archive held."""
     from ropewalk.extend.session import extend
     from ropewalk.extend.settings import ExtendSettings
 
-    inside = parts.unpacked(parts.join(options.folder, work / parts.ARCHIVE), work / "needed")
-    # Those of the machine come first.
-    sys.path.append(str(inside / "packages"))
+    work = inside.parent
     files = sorted((inside / "model").glob("*.gguf"))
     model = files[0] if files else inside / "model"
     longer = work / "longer"
