@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ropewalk.audit.recorded import by_record, changed_since, still_holds
 from ropewalk.audit.result import Origin
 from ropewalk.rope import checks
 from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq
@@ -92,7 +93,19 @@ YARN_AT_INFERENCE = {
 
 
 def how_obtained(spec: PositionSpec, trained: Length) -> Origin:
-    """The most likely way to the claimed length, with what the file cannot prove said openly."""
+    """The most likely way to the claimed length, with what the file cannot prove said openly.
+
+    What the tool that extended a model wrote down counts before all else.
+    """
+    record = spec.extended
+    if record is None:
+        return _by_schedule(spec, trained)
+    if still_holds(record, spec):
+        return by_record(record, getattr(_leading(spec), "base", None))
+    return changed_since(record, _by_schedule(spec, trained))
+
+
+def _by_schedule(spec: PositionSpec, trained: Length) -> Origin:
     rotary = _leading(spec)
     if rotary is None:
         return Origin("not-rotary", _without_rotary(spec))

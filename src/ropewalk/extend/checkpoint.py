@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ropewalk.audit.tables import compare_tables, live_tables
 from ropewalk.dialects.hf import load_json, read_config
+from ropewalk.dialects.hf.record import with_record
 from ropewalk.dialects.hf.write import write_config
 from ropewalk.errors import ModelFileError, ScheduleMismatchError, StoreError, UsageError
 from ropewalk.extend.card import README, with_section
@@ -28,6 +29,7 @@ from ropewalk.models.rotary_tables import schedule_fingerprint
 from ropewalk.prove.subjects.memory import free_memory
 
 if TYPE_CHECKING:
+    from ropewalk.extend.serve import Options
     from ropewalk.rope.spec import PositionSpec
 
 WEIGHTS = frozenset({".safetensors", ".bin", ".pt", ".pth"})
@@ -38,12 +40,16 @@ Place = Literal["link", "copy"]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written and how it was verified, in words; `left_out` names what stayed behind."""
+    """What was written and how it was verified, in words; `left_out` names what stayed behind.
+
+    `serving` are engines' options for what was written.
+    """
 
     path: Path
     fingerprint: str
     verified: str
     left_out: tuple[str, ...] = ()
+    serving: tuple[Options, ...] = ()
 
 
 def check_target(out: Path, *, force: bool) -> None:
@@ -67,8 +73,7 @@ def write_folder(
     the spec, ScheduleMismatchError when transformers turns it otherwise, ModelFileError for a
     checkpoint that cannot be loaded; nothing is left of it then.
     """
-    before = load_json(source / _CONFIG)
-    config = write_config(spec, before, generation_of(before))
+    config = written_config(source, spec)
     left_out = []
     with folder_beside(out) as folder:
         for entry in sorted(source.iterdir()):
@@ -88,6 +93,16 @@ def write_folder(
         (folder / README).write_text(with_section(text, card), encoding="utf-8")
         verified = verify(folder, spec)
     return Written(out, schedule_fingerprint(spec), verified, tuple(left_out))
+
+
+def written_config(source: Path, spec: PositionSpec) -> dict[str, object]:
+    """The configuration in `source`, in its own spelling, with `spec` in it and how it was made.
+
+    Raises ScheduleError where it cannot hold the spec.
+    """
+    before = load_json(source / _CONFIG)
+    config = write_config(spec, before, generation_of(before))
+    return config if spec.extended is None else with_record(config, spec.extended)
 
 
 def generation_of(config: Mapping[str, object]) -> Literal[4, 5]:

@@ -11,9 +11,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ropewalk import __version__
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.diagnostics import critical_base, critical_dimension
-from ropewalk.rope.frequencies import schedule
+from ropewalk.rope.frequencies import schedule, schedule_fingerprint
 from ropewalk.rope.scaling import (
     Linear,
     Llama3,
@@ -23,7 +24,7 @@ from ropewalk.rope.scaling import (
     Scaling,
     Yarn,
 )
-from ropewalk.rope.spec import Length, PositionSpec, Rotary
+from ropewalk.rope.spec import Extended, Length, PositionSpec, Rotary
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +163,23 @@ def extended(
         for group in spec.groups
     )
     source = f"extended by {Stretch(method, headroom).name} to {target} tokens"
-    return replace(
+    longer = replace(
         spec,
         groups=groups,
         trained=Length(trained, f"the length before it was {source}"),
         claimed=Length(target, source),
     )
+    base = next(each.base for group, each in rotary if group in chosen)
+    record = Extended(
+        f"ropewalk {__version__}",
+        method.name,
+        trained,
+        target,
+        made_for,
+        base,
+        schedule_fingerprint(longer),
+    )
+    return replace(longer, extended=record)
 
 
 def trained_length(spec: PositionSpec) -> int:

@@ -15,13 +15,11 @@ from ropewalk.audit.tables import compare_tables, live_tables
 from ropewalk.errors import ScheduleMismatchError
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import frequencies, schedule
+from ropewalk.rope.frequencies import schedule_fingerprint as schedule_fingerprint
 from ropewalk.rope.spec import IncompleteRotary, PositionSpec, Rotary
 
 if TYPE_CHECKING:
     import torch
-
-VERY_LONG = 1 << 40
-"""A length beyond every switch a schedule may have."""
 
 
 def install(model: Any, spec: PositionSpec, length: int | None) -> None:
@@ -94,15 +92,6 @@ def as_loaded(model: Any, spec: PositionSpec) -> str:
         return "none that could be compared"
     wrong = next((check.sentence for check in checks if not check.agrees), None)
     return f"mended after loading: {wrong}" if wrong else "loaded as the model's files say"
-
-
-def schedule_fingerprint(spec: PositionSpec) -> str:
-    """16 hex digits for the schedules of all rotary groups, short and very long together."""
-    digest = hashlib.sha256()
-    for group, _ in spec.rotary_groups():
-        for length in (None, VERY_LONG):
-            digest.update(f"{group.layers} {frequencies(group, length).fingerprint()}".encode())
-    return digest.hexdigest()[:16]
 
 
 def schedule_at(spec: PositionSpec, length: int) -> str:

@@ -12,6 +12,7 @@ that is `NtkByParts`.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,6 +38,9 @@ from ropewalk.rope.scaling import (
     name_of,
 )
 from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
+
+VERY_LONG = 1 << 40
+"""A length beyond every switch a schedule may have."""
 
 _Scaled = tuple[tuple[float, ...], tuple[str, ...]]
 """Inverse frequencies and the rules that gave them."""
@@ -327,3 +331,12 @@ def _proportional(scaling: Proportional, plain: Sequence[float], head_dim: int) 
         told += f"; every pair divided by {scaling.factor:g}"
     turning = tuple(f / scaling.factor for f in plain[:live])
     return turning + (0.0,) * (len(plain) - live), (told,)
+
+
+def schedule_fingerprint(spec: PositionSpec) -> str:
+    """16 hex digits for the schedules of all rotary groups, short and very long together."""
+    digest = hashlib.sha256()
+    for group, _ in spec.rotary_groups():
+        for length in (None, VERY_LONG):
+            digest.update(f"{group.layers} {frequencies(group, length).fingerprint()}".encode())
+    return digest.hexdigest()[:16]

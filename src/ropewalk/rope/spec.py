@@ -248,13 +248,33 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
+class Extended:
+    """How a context was made longer, as the tool that did it wrote it down.
+
+    `method` is a name of `ropewalk extend`. Lengths in tokens: `trained` before, `target` after,
+    `made_for` the one that the schedule was made for. `base` is the one before. `fingerprint`
+    (`ropewalk.rope.frequencies.schedule_fingerprint`) is that of the schedule it left, by which a
+    later change shows.
+    """
+
+    tool: str
+    method: str
+    trained: int
+    target: int
+    made_for: int
+    base: float
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
 class PositionSpec:
     """Everything a model's files say of position.
 
     `trained`: the length of the training (or of the formula's reference) that the files state.
     `claimed`: the length the files promise. `other_lengths`: further fields that also name a
     length (tokenizer, leftovers), to be shown and never merged. `format` says what was read
-    ("Hugging Face config, version 5 spelling", "GGUF version 3").
+    ("Hugging Face config, version 5 spelling", "GGUF version 3"). `extended`: a record of how the
+    claimed length was obtained, None without one.
     """
 
     model_type: str
@@ -264,6 +284,7 @@ class PositionSpec:
     claimed: Length
     other_lengths: tuple[Length, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    extended: Extended | None = None
 
     def rotary_groups(self) -> Iterator[tuple[LayerGroup, Rotary]]:
         """The groups whose angles can be computed, with their encoding."""

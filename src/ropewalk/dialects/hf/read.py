@@ -24,6 +24,7 @@ from ropewalk.dialects.hf.layers import (
     shaped_for,
 )
 from ropewalk.dialects.hf.lengths import Lengths, read_lengths
+from ropewalk.dialects.hf.record import read_record
 from ropewalk.dialects.hf.rope import RopeKeys, select_rope
 from ropewalk.dialects.hf.rotary import read_rotary
 from ropewalk.dialects.hf.softmax import read_softmax
@@ -69,15 +70,18 @@ def read_config(
         raise ConfigError(f"{where}: a configuration is a JSON object, not {type(config).__name__}")
     notes = Notes()
     _remark_on_endless_numbers(config, notes)
+    record = read_record(Section(config, where), notes)
     family = find_family(Section(config, where), notes)
     tokenizer = None
     if tokenizer_config is not None:
         tokenizer = Section(tokenizer_config, "tokenizer_config.json")
     if family.facts is None:
-        return _lengths_only(family, tokenizer, notes)
-    if isinstance(family.facts, RotaryFacts):
-        return _rotary_spec(family, family.facts, tokenizer, notes)
-    return _unrotated_spec(family, family.facts, tokenizer, notes)
+        spec = _lengths_only(family, tokenizer, notes)
+    elif isinstance(family.facts, RotaryFacts):
+        spec = _rotary_spec(family, family.facts, tokenizer, notes)
+    else:
+        spec = _unrotated_spec(family, family.facts, tokenizer, notes)
+    return replace(spec, extended=record)
 
 
 def _remark_on_endless_numbers(config: Mapping[str, object], notes: Notes) -> None:
