@@ -77,6 +77,23 @@ def write_overrides(
     return line
 
 
+def write_own(spec: PositionSpec, config: Mapping[str, object]) -> str:
+    """The options for a `config` that says itself what `spec` says: its claimed length alone,
+    where vLLM turns by the file as `spec` says.
+
+    Without the length vLLM would multiply what the file claims by its factor. Raises as
+    `write_overrides`, whose options these are where the file alone does not do.
+    """
+    served = spec.claimed.tokens
+    line = f"--max-model-len {served}"
+    wanted = replace(spec, claimed=Length(served, "--max-model-len"))
+    try:
+        require_same(wanted, read_overrides(line, config), Dialect("vLLM", _REMEDY, most=served))
+    except ScheduleError:
+        return write_overrides(spec, config)
+    return line
+
+
 def read_overrides(text: str, config: Mapping[str, object]) -> PositionSpec:
     """What vLLM makes of the model of `config` under these options.
 

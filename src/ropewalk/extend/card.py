@@ -24,7 +24,7 @@ class Card:
     """What a card says.
 
     `measured` are sentences with figures, empty where nothing was measured; `serving` are engines'
-    options for the files as they were before.
+    options for the files as they were before, `own` those for the new ones.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Card:
     measured: Sequence[str] = ()
     warnings: Sequence[str] = ()
     serving: Sequence[Options] = ()
+    own: Sequence[Options] = ()
 
     def markdown(self) -> str:
         """The section, from one mark to the other."""
@@ -47,6 +48,12 @@ class Card:
         lines.append("- Measured: " + ("" if self.measured else "nothing; measure it before use."))
         lines += [f"  - {line}" for line in self.measured]
         lines += [f"- {line}" for line in self.warnings]
+        for each in self.own:
+            files = f"these files, {each.first}," if each.first else "these files"
+            if each.line is not None:
+                lines.append(f"- {each.engine} serves {files} with `{each.line}` ({each.checked}).")
+            else:
+                lines.append(f"- {each.engine} does not serve {files} as meant: {each.reason}.")
         for each in self.serving:
             if each.line is not None:
                 lines.append(

@@ -10,7 +10,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from ropewalk.errors import StoreError
 from ropewalk.extend.card import Card
 from ropewalk.extend.fit import check
 from ropewalk.extend.methods import Stretch, extended, trained_length
-from ropewalk.extend.serve import Options, options
+from ropewalk.extend.serve import Options, gguf_options, options, own_options
 from ropewalk.extend.settings import AUTO, SEARCH, ExtendSettings, check_settings, is_gguf, named
 from ropewalk.extend.vocabulary import check_files
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
@@ -103,7 +103,7 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
         tell.say(f"writing {settings.out}")
         card = Card(
             files.title, before, after, chosen.stretch.name, chosen.measured, warnings, served
-        ).markdown()
+        )
         written = _write(settings, files, after, settings.out, card)
     return Extension(
         files=files,
@@ -252,22 +252,24 @@ def _warnings(after: PositionSpec) -> tuple[str, ...]:
 
 
 def _write(
-    settings: ExtendSettings, files: ModelFiles, after: PositionSpec, out: Path, card: str
+    settings: ExtendSettings, files: ModelFiles, after: PositionSpec, out: Path, card: Card
 ) -> Written:
     """A folder, or a GGUF file with its card beside it."""
-    from ropewalk.extend.checkpoint import Written, write_folder
+    from ropewalk.extend.checkpoint import Written, write_folder, written_config
     from ropewalk.models.cache import cached_folder
     from ropewalk.models.rotary_tables import schedule_fingerprint
 
     if not is_gguf(out):
-        folder = files.path
+        folder, place = files.path, settings.place
         if files.kind == "gguf":
             from ropewalk.models.dequantise import dequantise
 
             folder = cached_folder(files.path, lambda into: dequantise(files.path, into))
             # The cache is not to be written into through a second name.
-            return write_folder(folder, after, out, place="copy", card=card)
-        return write_folder(folder, after, out, place=settings.place, card=card)
+            place = "copy"
+        own = own_options(written_config(folder, after), after)
+        text = replace(card, own=own).markdown()
+        return replace(write_folder(folder, after, out, place=place, card=text), serving=own)
     from ropewalk.dialects.gguf.write import write_gguf
     from ropewalk.files import write_whole
 
@@ -275,6 +277,8 @@ def _write(
     if beside.exists() and not settings.force:
         raise StoreError(f"{beside} exists, where the card would go; name another --out")
     copy = write_gguf(after, files.path, out, overwrite=settings.force, numbers=settings.numbers)
-    write_whole(beside, f"{card}\n")
+    own = gguf_options(copy)
+    write_whole(beside, f"{replace(card, own=own).markdown()}\n")
     kept = "as stored" if settings.numbers is None else f"in {settings.numbers}"
-    return Written(out, schedule_fingerprint(copy), f"read back; weights {kept}, card in {beside}")
+    how = f"read back; weights {kept}, card in {beside}"
+    return Written(out, schedule_fingerprint(copy), how, serving=own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ropewalk.extend.card import schedule_lines
 from ropewalk.extend.choose import TOLERANCE
@@ -11,6 +11,7 @@ from ropewalk.extend.headroom import Headrooms
 from ropewalk.extend.methods import trained_length
 from ropewalk.extend.score import Score
 from ropewalk.extend.search.run import Found
+from ropewalk.extend.serve import Options
 from ropewalk.extend.session import Extension
 from ropewalk.report.text import clip, visible
 
@@ -42,13 +43,15 @@ def extend_lines(found: Extension) -> Iterator[str]:
             yield from _wrapped(line, "  ")
         for warning in found.warnings:
             yield from _wrapped(warning, "  ")
-        yield from _serving(found)
+        yield from _serving(found.options, "on the files as they were")
     if found.written is not None:
         yield ""
         yield from _wrapped(f"Wrote {visible(str(found.written.path))}: {found.written.verified}.")
         if found.written.left_out:
             left = ", ".join(visible(name) for name in found.written.left_out)
             yield from _wrapped(f"Not taken along: {left}.")
+        name = visible(found.written.path.name)
+        yield from _serving(found.written.serving, f"on {name}")
     if found.work is not None:
         yield from _wrapped(f"Answers are kept in {visible(str(found.work))}.")
 
@@ -116,10 +119,11 @@ def _search(found: Found) -> Iterator[str]:
         yield f"{name:<19}{score:>8.2f}{loss:>9.4f}"
 
 
-def _serving(found: Extension) -> Iterator[str]:
-    for each in found.options:
+def _serving(options: Sequence[Options], files: str) -> Iterator[str]:
+    for each in options:
         yield ""
-        yield from _wrapped(f"{each.engine}, on the files as they were ({each.checked}):")
+        on = f"{files}, {each.first}" if each.first else files
+        yield from _wrapped(f"{each.engine}, {on} ({each.checked}):")
         if each.line is not None:
             # One line for a shell: never wrapped.
             yield f"  {each.line}"
