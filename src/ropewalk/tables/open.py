@@ -26,6 +26,7 @@ from ropewalk.tables.formats.base import Checkpoint
 from ropewalk.tables.formats.find import is_tables_file, open_checkpoint
 from ropewalk.tables.formats.gguf import GgufCheckpoint
 from ropewalk.tables.formats.npy import NpyCheckpoint
+from ropewalk.tables.formats.npz import NpzCheckpoint
 from ropewalk.tables.roles import ROLES, Candidate, Role, candidates, choose, named
 from ropewalk.tables.stored import Matrix, Way, check_rows, gather
 from ropewalk.tables.tie import Tie
@@ -272,8 +273,9 @@ class ModelTables:
         )
 
     def _only(self, role: Role) -> str:
-        if isinstance(self.checkpoint, NpyCheckpoint):
-            return self.checkpoint.names()[0]
+        names = self.checkpoint.names()
+        if isinstance(self.checkpoint, NpyCheckpoint | NpzCheckpoint) and len(names) == 1:
+            return names[0]
         found = self.tie.head if role == "output" else choose(self.checkpoint, role, self.facts)
         if found is not None:
             return found
@@ -323,7 +325,7 @@ def open_table(
 ) -> EmbeddingTable:
     """One embedding table of a model, opened lazily: `input`, `output` or `positions`.
 
-    `name` is a file (safetensors, GGUF, npy, torch state_dict), an index, a folder, a known
+    `name` is a file (safetensors, GGUF, npy, npz, torch state_dict), an index, a folder, a known
     model or a cached hub id. `tensor` names the tensor where several fit. `view` "as_used"
     applies the model's scale or norm to every row that is handed out.
 

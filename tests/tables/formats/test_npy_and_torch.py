@@ -163,5 +163,5 @@ def test_files_that_hold_no_tables_are_said_to(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"2 files that may hold the table, such as a\.pt, b"):
         open_table(tmp_path)
     (tmp_path / "c.npz").write_bytes(b"PK\x03\x04")
-    with pytest.raises(ModelFileError, match="no file that tables are read from"):
+    with pytest.raises(ModelFileError, match=r"c\.npz is no npz archive"):
         open_table(tmp_path / "c.npz")

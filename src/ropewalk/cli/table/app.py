@@ -62,7 +62,7 @@ def _model(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A folder, a file (safetensors, GGUF, npy, torch state_dict), a hub id or a "
+            help="A folder, a file (safetensors, GGUF, npy, npz, torch state_dict), a hub id or a "
             "known name.",
         ),
     ],

@@ -12,12 +12,13 @@ from ropewalk.errors import ModelFileError
 from ropewalk.tables.formats.base import Checkpoint
 from ropewalk.tables.formats.gguf import open_gguf
 from ropewalk.tables.formats.npy import open_npy
+from ropewalk.tables.formats.npz import open_npz
 from ropewalk.tables.formats.safetensors import open_file, open_files, open_index
 from ropewalk.tables.formats.torch_file import open_torch, open_torch_index
 
 TORCH = (".bin", ".pt", ".pth", ".ckpt")
 PICKLES = (".pkl", ".pickle", ".joblib")
-_KINDS = "safetensors, GGUF, npy, or a torch state_dict (.bin, .pt, .pth)"
+_KINDS = "safetensors, GGUF, npy, npz, or a torch state_dict (.bin, .pt, .pth)"
 _INDEX = ".index.json"
 
 
@@ -48,6 +49,8 @@ def _file(path: Path) -> Checkpoint:
         return open_gguf(path)
     if start.startswith(b"\x93NUMPY") or name.endswith(".npy"):
         return open_npy(path)
+    if name.endswith(".npz"):
+        return open_npz(path)
     if name.endswith(".safetensors"):
         return open_file(path)
     if name.endswith(PICKLES):
@@ -82,7 +85,7 @@ def _in_folder(folder: Path) -> Checkpoint:
             return _file(found[0])
         if found and kind == ".safetensors":
             return open_files(folder, found)
-    found = [p for p in files if p.name.endswith((*TORCH, ".npy", ".gguf"))]
+    found = [p for p in files if p.name.endswith((*TORCH, ".npy", ".npz", ".gguf"))]
     if len(found) == 1:
         return _file(found[0])
     if found:

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.tables.formats.base import AGAIN, no_such, plain_matrix
 from ropewalk.tables.stored import FileMatrix, Reads
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _TYPES = {"<f8": "F64", "<f4": "F32", "<f2": "F16"}
 
 
 @dataclass(frozen=True, slots=True)
 class NpyCheckpoint:
-    """One array, which goes by the file's name; see Checkpoint."""
+    """One array, by the file's name, or `called` so within an archive; see Checkpoint."""
 
     path: Path
     storage: str
     sizes: tuple[int, ...]
     offset: int
     reads: Reads
+    called: str | None = None
 
     def names(self) -> Sequence[str]:
         """The one name."""
-        return [self.path.name]
+        return [self.called or self.path.name]
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The array's shape. Raises UsageError for another name."""
-        if name != self.path.name:
+        if name not in self.names():
             raise no_such(name, self.path, self.names())
         return self.sizes
 
@@ -42,48 +48,79 @@ class NpyCheckpoint:
         return made
 
 
-def open_npy(path: Path) -> NpyCheckpoint:
-    """One npy file.
-
-    Raises ModelFileError for a file that is damaged or truncated, for arrays of Python objects
-    (pickles, whose code would run), of another type than little-endian floats, or stored column
-    by column, which has no rows to read one by one.
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What an npy header says: the numbers' type and shape, whether they lie column by column,
+    and from which byte of the file to which they may lie.
     """
-    import numpy as np
+
+    dtype: np.dtype[Any]
+    sizes: tuple[int, ...]
+    by_columns: bool
+    offset: int
+    end: int
+
+
+def open_npy(path: Path) -> NpyCheckpoint:
+    """One npy file. Raises as `read_header` and `rows_of`."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
+    header = read_header(path, str(path), 0, size)
+    reads = Reads()
+    reads.opened(path, header.offset)
+    return NpyCheckpoint(path, rows_of(header, str(path)), header.sizes, header.offset, reads)
+
+
+def read_header(path: Path, said: str, start: int, end: int) -> Header:
+    """The header of the npy data from byte `start` to `end` of a file; `said` names it.
+
+    Raises ModelFileError for a file that cannot be read and a header that is none.
+    """
     from numpy.lib import format as npy
 
-    reads = Reads()
     try:
         with path.open("rb") as file:
+            file.seek(start)
             version = npy.read_magic(file)
             # The third version differs by its header's encoding, and has no reader of its own.
             read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, fortran, dtype = read(file)
-            offset, size = file.tell(), file.seek(0, 2)
+            shape, by_columns, dtype = read(file)
+            offset = file.tell()
+            return Header(dtype, tuple(shape), by_columns, offset, min(end, file.seek(0, 2)))
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
-        said = " ".join(str(error).split())[:200]
-        raise ModelFileError(f"{path} is no npy file ({said}); {AGAIN}") from error
-    reads.opened(path, offset)
+        told = " ".join(str(error).split())[:200]
+        raise ModelFileError(f"{said} is no npy file ({told}); {AGAIN}") from error
+
+
+def rows_of(header: Header, said: str) -> str:
+    """The type of floats whose rows can be read one by one, as safetensors names it.
+
+    Raises ModelFileError for data that is truncated, for arrays of Python objects (pickles, whose
+    code would run), of another type than little-endian floats, or stored column by column.
+    """
+    dtype, shape = header.dtype, header.sizes
     if dtype.hasobject:
         raise ModelFileError(
-            f"{path} holds Python objects, which are pickled and could run code when read; such "
+            f"{said} holds Python objects, which are pickled and could run code when read; such "
             "files are refused: save the numbers as float32"
         )
     if dtype.str not in _TYPES:
         raise ModelFileError(
-            f"{path} holds {dtype}; little-endian float64, float32 and float16 are read"
+            f"{said} holds {dtype}; little-endian float64, float32 and float16 are read"
         )
-    if fortran and len(shape) > 1:
+    if header.by_columns and len(shape) > 1:
         raise ModelFileError(
-            f"{path} is stored column by column, so that no row can be read by itself; save it "
+            f"{said} is stored column by column, so that no row can be read by itself; save it "
             "again with numpy.ascontiguousarray"
         )
-    wanted = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if wanted > size:
+    wanted = header.offset + math.prod(shape) * dtype.itemsize
+    if wanted > header.end:
         raise ModelFileError(
-            f"{path}: an array of shape {shape} ends at byte {wanted}, and the file has {size}; "
-            f"{AGAIN}"
+            f"{said}: an array of shape {shape} ends at byte {wanted}, and the file has "
+            f"{header.end}; {AGAIN}"
         )
-    return NpyCheckpoint(path, _TYPES[dtype.str], tuple(shape), offset, reads)
+    return _TYPES[dtype.str]

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.tables.formats.base import AGAIN, plain_matrix
+from ropewalk.tables.formats.float8 import FLOAT8, float8_matrix, refuse_scaled
 from ropewalk.tables.formats.shards import Shards, index_homes
 from ropewalk.tables.stored import FileMatrix, Reads
 
@@ -116,17 +117,21 @@ class SafetensorsCheckpoint(Shards[Entry]):
     def matrix(self, name: str) -> FileMatrix:
         """A tensor as a matrix.
 
-        Raises UsageError for an unknown name, a shape that is no matrix or a type that is no
-        plain float, ModelFileError for a shard that is missing, damaged, or lacks the tensor.
+        Floats of 8 bits are handed out as float32. Raises UsageError for an unknown name, a shape
+        that is no matrix, a type that is no float, or one of 8 bits with a scale beside it,
+        ModelFileError for a shard that is missing, damaged, or lacks the tensor.
         """
         entry = self.find(name)
         home = self.homes[name]
+        if entry.dtype in FLOAT8:
+            refuse_scaled(name, home, entry.dtype, self.names())
+            return float8_matrix(name, home, entry.offset, entry.shape, entry.dtype, self.reads)
         made = plain_matrix(name, home, entry.offset, entry.shape, entry.dtype, self.reads)
         if made is None:
             raise UsageError(
                 f"{home}: tensor {name!r} is stored as {entry.dtype}; tables of F64, F32, F16 and "
-                "BF16 are read. Packed weights need the code that packed them: use the original "
-                "checkpoint, or a GGUF file"
+                "BF16, and of F8_E4M3 and F8_E5M2 without a scale, are read. Packed weights need "
+                "the code that packed them: use the original checkpoint, or a GGUF file"
             )
         return made
 

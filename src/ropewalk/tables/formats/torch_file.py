@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array, as_array
 from ropewalk.tables.formats.base import AGAIN, two_axes
+from ropewalk.tables.formats.float8 import refuse_scaled
 from ropewalk.tables.formats.shards import Shards, index_homes
 from ropewalk.tables.stored import Reads, Way, check_way
 
@@ -55,8 +56,10 @@ class TorchMatrix:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The stored dtype."""
-        return self.tensor.dtype
+        """As Matrix; float32 for floats of 8 bits."""
+        import torch
+
+        return self.tensor.dtype if self.plain else torch.float32
 
     @property
     def storage(self) -> str:
@@ -66,8 +69,8 @@ class TorchMatrix:
 
     @property
     def plain(self) -> bool:
-        """As Matrix."""
-        return True
+        """As Matrix; floats of 8 bits are not."""
+        return self.tensor.itemsize > 1
 
     @property
     def size(self) -> int:
@@ -77,7 +80,7 @@ class TorchMatrix:
     def read(self, start: int, stop: int) -> Array:
         """As Matrix; a copy."""
         self.reads.add(self.name, (stop - start) * self.width * self.tensor.itemsize)
-        return as_array(self.tensor[start:stop].clone())
+        return self._numbers(self.tensor[start:stop].clone())
 
     def whole(self, way: Way = "mmap") -> Array:
         """As Matrix."""
@@ -85,7 +88,10 @@ class TorchMatrix:
         if way == "stream":
             return self.read(0, self.rows)
         self.reads.add(self.name, self.size)
-        return as_array(self.tensor)
+        return self._numbers(self.tensor)
+
+    def _numbers(self, rows: Tensor) -> Array:
+        return as_array(rows if self.plain else rows.float())
 
 
 class TorchCheckpoint(Shards["Tensor"]):
@@ -100,13 +106,16 @@ class TorchCheckpoint(Shards["Tensor"]):
     def matrix(self, name: str) -> TorchMatrix:
         """A tensor as a matrix.
 
-        Raises UsageError for an unknown name, a shape that is no matrix or numbers that are no
-        floats, ModelFileError for a shard that is missing, refused, or lacks the tensor.
+        Raises UsageError for an unknown name, a shape that is no matrix, numbers that are no
+        floats, or floats of 8 bits with a scale beside them, ModelFileError for a shard that is
+        missing, refused, or lacks the tensor.
         """
         tensor = self.find(name).detach()
         rows, width = two_axes(name, tuple(tensor.shape))
         if not tensor.is_floating_point():
             raise UsageError(f"{self.homes[name]}: tensor {name!r} holds {tensor.dtype}, no floats")
+        if tensor.itemsize == 1:
+            refuse_scaled(name, self.homes[name], str(tensor.dtype), self.names())
         return TorchMatrix(name, self.homes[name], tensor.view(rows, width), self.reads)
 
     def open(self, home: Path) -> dict[str, Tensor]:
