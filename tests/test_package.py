@@ -185,6 +185,7 @@ OPTIONS = {
         "--encodings",
         "--seeds",
         "--steps",
+        "--device",
         "--out",
         "--html",
         "--json",

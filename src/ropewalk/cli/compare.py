@@ -27,6 +27,9 @@ Seeds = Annotated[
     str | None, typer.Option(help="How many seeds, 0 and on, or which ones: 3, or 0,5,7.")
 ]
 Steps = Annotated[int | None, typer.Option(min=1, help="Steps of training, as the preset without.")]
+Device = Annotated[
+    str | None, typer.Option(help="cpu or cuda; without it, cuda for paper and cpu for the others.")
+]
 Out = Annotated[
     Path,
     typer.Option(help="Folder of the trained decoders; what it holds is not trained again."),
@@ -40,6 +43,7 @@ def compare_command(
     encodings: Encodings = None,
     seeds: Seeds = None,
     steps: Steps = None,
+    device: Device = None,
     out: Out = Path("ropewalk-compare"),
     html: Html = None,
     as_json: AsJson = False,
@@ -58,6 +62,7 @@ def compare_command(
         variants=None if encodings is None else parse_variants(encodings),
         seeds=None if seeds is None else parse_seeds(seeds),
         steps=steps,
+        device=device,
     )
     with ProofProgress() as progress:
         found = compare(settings, out, progress)
