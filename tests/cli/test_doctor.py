@@ -22,9 +22,9 @@ def fill(cache: Path) -> None:
         (folder / "model.safetensors").write_bytes(bytes(size))
 
 
-def test_versions_threads_models_and_caches_are_told(run: Run, tmp_path: Path) -> None:
+def test_versions_threads_models_and_caches_are_told(here: Run, tmp_path: Path) -> None:
     fill(tmp_path / "cache")
-    done = run("doctor")
+    done = here("doctor")
     assert (done.returncode, done.stderr) == (0, "")
     for package in ("torch", "transformers", "gguf", "jinja2"):
         assert importlib.metadata.version(package) in done.stdout
@@ -53,8 +53,8 @@ def test_the_path_that_kernels_take_is_told_with_the_reason(
     )
 
 
-def test_an_empty_cache_is_no_error(run: Run, tmp_path: Path) -> None:
-    assert f"  0 MB in {tmp_path / 'cache'}\n" in run("doctor").stdout
+def test_an_empty_cache_is_no_error(here: Run, tmp_path: Path) -> None:
+    assert f"  0 MB in {tmp_path / 'cache'}\n" in here("doctor").stdout
 
 
 def test_missing_parts_come_with_the_way_to_get_them(

@@ -20,8 +20,8 @@ def test_explain_order_is_plain_text_in_80_columns(run: Run) -> None:
         assert words in done.stdout
 
 
-def test_explain_scale_is_one_json_document(run: Run) -> None:
-    done = run("explain", "scale", "--json")
+def test_explain_scale_is_one_json_document(here: Run) -> None:
+    done = here("explain", "scale", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(done.stdout)
     assert document["schema"] == "ropewalk.explain.scale/1"
@@ -29,8 +29,8 @@ def test_explain_scale_is_one_json_document(run: Run) -> None:
     assert widths == [64, 128, 256, 512, 1024, 2048, 4096]
 
 
-def test_explain_encodings_prints_both_tables_in_80_columns(run: Run) -> None:
-    done = run("explain", "encodings")
+def test_explain_encodings_prints_both_tables_in_80_columns(here: Run) -> None:
+    done = here("explain", "encodings")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii()
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -40,8 +40,8 @@ def test_explain_encodings_prints_both_tables_in_80_columns(run: Run) -> None:
         assert f"\n{name} " in figures
 
 
-def test_explain_encodings_is_one_json_document(run: Run) -> None:
-    done = run("explain", "encodings", "--json")
+def test_explain_encodings_is_one_json_document(here: Run) -> None:
+    done = here("explain", "encodings", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(done.stdout)
     assert document["schema"] == "ropewalk.explain.encodings/1"

@@ -39,9 +39,9 @@ def refused(done: subprocess.CompletedProcess[str], told: str, code: int = 2) ->
     assert done.stdout == ""
 
 
-def test_a_schedule_is_shown_with_every_engines_options(config: Any, run: Run) -> None:
+def test_a_schedule_is_shown_with_every_engines_options(config: Any, here: Run) -> None:
     folder = config()
-    done = run("extend", str(folder / "config.json"), "--to", "16k", "--method", "yarn", "--json")
+    done = here("extend", str(folder / "config.json"), "--to", "16k", "--method", "yarn", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["trained"], told["target"], told["method"]) == (4096, 16384, "yarn")
@@ -72,17 +72,17 @@ def test_a_schedule_is_shown_with_every_engines_options(config: Any, run: Run) -
     ],
 )
 def test_what_cannot_be_is_one_sentence(
-    config: Any, run: Run, changes: dict[str, Any], options: list[str], told: str
+    config: Any, here: Run, changes: dict[str, Any], options: list[str], told: str
 ) -> None:
-    refused(run("extend", str(config(**changes) / "config.json"), *options), told)
+    refused(here("extend", str(config(**changes) / "config.json"), *options), told)
 
 
 def test_a_model_with_learned_positions_is_refused_with_the_reason(
-    run: Run, tmp_path: Path
+    here: Run, tmp_path: Path
 ) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"model_type": "gpt2", "n_positions": 1024}))
-    refused(run("extend", str(path), "--to", "2k"), "a learned table has only 1024 rows")
+    refused(here("extend", str(path), "--to", "2k"), "a learned table has only 1024 rows")
 
 
 @pytest.mark.model

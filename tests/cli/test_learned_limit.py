@@ -37,8 +37,8 @@ def learned(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_text_beyond_the_table_is_one_sentence_with_the_place(run: Run, learned: Path) -> None:
-    done = run("trace", learned, "a " * 600)
+def test_a_text_beyond_the_table_is_one_sentence_with_the_place(here: Run, learned: Path) -> None:
+    done = here("trace", learned, "a " * 600)
     assert (done.returncode, done.stdout) == (2, "")
     sentence = done.stderr.splitlines()[-1]
     assert sentence.startswith("ropewalk: the text has ")
@@ -46,9 +46,11 @@ def test_a_text_beyond_the_table_is_one_sentence_with_the_place(run: Run, learne
     assert "the learned table has 512 positions and nothing beyond them" in sentence
 
 
-def test_a_prompt_beyond_the_table_is_never_asked_and_that_is_said(run: Run, learned: Path) -> None:
+def test_a_prompt_beyond_the_table_is_never_asked_and_that_is_said(
+    here: Run, learned: Path
+) -> None:
     arguments = ("--lengths", "256,1024", "--depths", "0%", "--trials", "1", "--controls", "0")
-    done = run("prove", learned, *arguments, "--out", "kept")
+    done = here("prove", learned, *arguments, "--out", "kept")
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "1,024 tokens did not fit, and cannot be read." in said

@@ -37,13 +37,13 @@ def test_two_words_reach_the_comparison_and_write_its_page(
     assert "Two proofs on the same prompts" in (tmp_path / "diff.html").read_text()
 
 
-def test_json_is_one_document(run: Run, runs: tuple[Path, Path]) -> None:
-    done = run("prove", "diff", *runs, "--json")
+def test_json_is_one_document(here: Run, runs: tuple[Path, Path]) -> None:
+    done = here("prove", "diff", *runs, "--json")
     assert json.loads(done.stdout)["overall"]["only_a"] == 8
 
 
-def test_a_folder_without_results_is_one_sentence(run: Run, tmp_path: Path) -> None:
-    done = run("prove", "diff", tmp_path, tmp_path / "b")
+def test_a_folder_without_results_is_one_sentence(here: Run, tmp_path: Path) -> None:
+    done = here("prove", "diff", tmp_path, tmp_path / "b")
     assert done.returncode != 0
     assert "holds no results" in done.stderr
     assert "Traceback" not in done.stderr

@@ -43,32 +43,32 @@ def answered(folder: Path) -> bool:
 
 
 def test_show_prints_what_prove_printed_and_every_prompt_of_it(
-    run: Run, tmp_path: Path, tiny_model: Path
+    here: Run, tmp_path: Path, tiny_model: Path
 ) -> None:
-    proved = run("prove", tiny_model, *GRID, "--threshold", "absolute:0.7")
+    proved = here("prove", tiny_model, *GRID, "--threshold", "absolute:0.7")
     assert proved.returncode == 0, proved.stderr
     assert "report: run/report.html" in proved.stdout
     assert "accuracy 0.7, absolute" in proved.stdout
     assert "claimed      4,096 tokens (max_position_embeddings)" in proved.stdout
     assert "\x1b" not in proved.stdout + proved.stderr
-    shown = run("show", "run")
+    shown = here("show", "run")
     assert shown.stdout.splitlines() == without_report(proved.stdout)
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert "accuracy 0.9, absolute" in run("show", "run", "--threshold", "absolute:0.9").stdout
+    assert "accuracy 0.9, absolute" in here("show", "run", "--threshold", "absolute:0.9").stdout
 
     with Store.read(tmp_path / "run") as store:
         texts = [store.prompt_text(row.prompt_hash) for row in store.rows()]
     for cell in ("300,0,0", "700,50,0", "0,0,0,needle-only", "300,0,0,no-needle"):
-        printed = run("show", "run", "--cell", cell)
+        printed = here("show", "run", "--cell", cell)
         assert printed.stdout in texts, cell
         assert "expected" in printed.stderr
-    absent = run("show", "run", "--cell", "300,25,0")
+    absent = here("show", "run", "--cell", "300,25,0")
     assert (absent.returncode, absent.stdout) == (2, "")
     assert "holds no answer" in absent.stderr
 
 
-def test_json_is_one_document_and_csv_is_whole(run: Run, tmp_path: Path, tiny_model: Path) -> None:
-    done = run("prove", tiny_model, *GRID, "--json", "--csv", "answers.csv")
+def test_json_is_one_document_and_csv_is_whole(here: Run, tmp_path: Path, tiny_model: Path) -> None:
+    done = here("prove", tiny_model, *GRID, "--json", "--csv", "answers.csv")
     document: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == 0
     assert document["summary"]["lengths"] == [300, 700]
@@ -108,10 +108,10 @@ def test_a_disk_that_fills_up_loses_nothing_and_the_same_command_goes_on(
 
 
 def test_a_report_that_cannot_be_written_comes_after_the_map_and_leaves_no_half_file(
-    run: Run, tmp_path: Path, tiny_model: Path
+    here: Run, tmp_path: Path, tiny_model: Path
 ) -> None:
     (tmp_path / "run" / "report.html" / "taken").mkdir(parents=True)
-    done = run("prove", tiny_model, *GRID)
+    done = here("prove", tiny_model, *GRID)
     assert done.returncode == 1
     assert "cannot be written" in done.stderr.splitlines()[-1]
     assert "all depths" in done.stdout
@@ -173,8 +173,8 @@ def test_ctrl_c_while_the_model_is_loaded_is_one_sentence(tmp_path: Path, tiny_m
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_out_of_time_says_what_is_kept(run: Run, tiny_model: Path) -> None:
-    done = run("prove", tiny_model, *GRID, "--minutes", "0.0001")
+def test_a_run_out_of_time_says_what_is_kept(here: Run, tiny_model: Path) -> None:
+    done = here("prove", tiny_model, *GRID, "--minutes", "0.0001")
     assert done.returncode == 0
     assert done.stderr.splitlines()[-1].startswith("out of time: 0 of 8 answers are kept")
     assert "No answers yet" in done.stdout

@@ -21,8 +21,8 @@ def test_a_trace_of_a_model_agrees_with_it(run: Run, tiny_model: Path) -> None:
     assert all(line.endswith(" ...") for line in done.stderr.splitlines())
 
 
-def test_a_trace_as_json_holds_every_token(run: Run, tiny_model: Path) -> None:
-    done = run("trace", tiny_model, "The cat sat", "--json", "--dtype", "bfloat16")
+def test_a_trace_as_json_holds_every_token(here: Run, tiny_model: Path) -> None:
+    done = here("trace", tiny_model, "The cat sat", "--json", "--dtype", "bfloat16")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["schema"] == "ropewalk.trace/1"
@@ -30,12 +30,12 @@ def test_a_trace_as_json_holds_every_token(run: Run, tiny_model: Path) -> None:
     count = len(document["ids"])
     assert count == len(document["pieces"]) == len(document["steps"][0]["norms"])
     assert document["steps"][0]["dtype"] == "bfloat16"
-    here, there = document["rotations"][0]["scores"]
-    assert here["query"] - here["key"] == there["query"] - there["key"] == count - 1
+    near, there = document["rotations"][0]["scores"]
+    assert near["query"] - near["key"] == there["query"] - there["key"] == count - 1
 
 
-def test_a_trace_of_a_model_that_is_not_causal_is_possible(run: Run, tmp_path: Path) -> None:
-    done = run("trace", bert(tmp_path / "bert"), "aaa bbb")
+def test_a_trace_of_a_model_that_is_not_causal_is_possible(here: Run, tmp_path: Path) -> None:
+    done = here("trace", bert(tmp_path / "bert"), "aaa bbb")
     assert done.returncode == 0, done.stderr
     assert "[CLS]" in done.stdout
     assert "rows 0 to 3 of a learned table are added" in " ".join(done.stdout.split())
@@ -88,9 +88,9 @@ def place(tmp_path: Path, tiny_model: Path) -> Path:
     ],
 )
 def test_what_cannot_be_traced_is_one_sentence(
-    run: Run, arguments: tuple[str, str], code: int, words: str
+    here: Run, arguments: tuple[str, str], code: int, words: str
 ) -> None:
-    done = run("trace", *arguments)
+    done = here("trace", *arguments)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert "Traceback" not in done.stderr
     sentence = done.stderr.splitlines()[-1]
