@@ -46,6 +46,7 @@ bench: .venv/.bench
 	$(BIN)/python -m benchmarks.cpu
 	$(BIN)/python -m benchmarks.near
 	$(BIN)/python -m benchmarks.packing
+	$(BIN)/python -m benchmarks.tune --write
 	$(BIN)/python benchmarks/table_health.py
 
 # Hours on two cores: the three heat maps of the README, and a model extended to twice its length.
