@@ -71,10 +71,10 @@ def test_explain_join_names_the_four_ways_in_80_columns_and_says_that_the_mask_a
 
 
 def test_explain_join_as_json_has_no_leak_with_the_mask_and_one_in_each_other_way(
-    run: Run,
+    here: Run,
 ) -> None:
     texts = "The harbour lay still at noon.", "The miller keeps a white horse."
-    done = run("explain", "join", "tiny", *texts, "--json")
+    done = here("explain", "join", "tiny", *texts, "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["schema"], document["model"]) == ("ropewalk.explain.join/1", "ropewalk-tiny")
@@ -102,8 +102,8 @@ def test_explain_join_as_json_has_no_leak_with_the_mask_and_one_in_each_other_wa
         (["tiny", "--device", "abacus"], "abacus"),
     ],
 )
-def test_what_cannot_be_joined_is_one_sentence(run: Run, arguments: list[str], words: str) -> None:
-    done = run("explain", "join", *arguments)
+def test_what_cannot_be_joined_is_one_sentence(here: Run, arguments: list[str], words: str) -> None:
+    done = here("explain", "join", *arguments)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "Traceback" not in done.stderr
     sentence = done.stderr.splitlines()[-1]
