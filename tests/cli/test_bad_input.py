@@ -309,9 +309,9 @@ WITH_TORCH: list[tuple[tuple[str, ...], int, str]] = [
 
 @pytest.mark.parametrize(("arguments", "code", "words"), WITH_TORCH, ids=lambda v: repr(v)[:40])
 def test_what_only_the_loaded_parts_can_tell_is_one_sentence_too(
-    run: Run, tmp_path: Path, tiny_model: Path, arguments: tuple[str, ...], code: int, words: str
+    here: Run, tmp_path: Path, tiny_model: Path, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
-    check(run, tmp_path, ("prove", str(tiny_model), *arguments), code, words)
+    check(here, tmp_path, ("prove", str(tiny_model), *arguments), code, words)
 
 
 def test_a_gpu_that_is_not_there_is_said_to_be_missing(
