@@ -65,6 +65,18 @@ def _factor_and_lengths(spec: PositionSpec, trained: Length, scaling: Scaling) -
             reach = factor * trained.tokens
             if _agree(reach, claimed):
                 return
+            record = spec.extended
+            if record and claimed == record.target and _agree(reach, record.made_for):
+                yield Finding(
+                    "made-for-longer",
+                    "note",
+                    f"factor {factor:g} x trained {trained.tokens} = {reach:.0f}, and {claimed} is "
+                    "claimed: the schedule was made for a longer context on purpose, as the file "
+                    "records.",
+                    "Give engines the claimed length; one that multiplies the factor by the "
+                    "trained length allows more than was meant.",
+                )
+                return
             yield Finding(
                 "factor-lengths-disagree",
                 "warning",
