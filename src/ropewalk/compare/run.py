@@ -114,7 +114,7 @@ def _one(
     listener.say(f"training {variant.name}, seed {seed} ({pace.words()})")
     begun = time.perf_counter()
     untouched = train.fresh(settings, variant, seed)
-    model, losses = train.train(settings, variant, seed, listener.share)
+    model, losses, seen = train.train(settings, variant, seed, listener.share)
     seconds = time.perf_counter() - begun
 
     def measuring(what: str) -> None:
@@ -133,7 +133,7 @@ def _one(
         parameters=sum(each.numel() for each in model.parameters()),
         added=added(model),
         shared_weights=train.shared_hash(untouched),
-        data=train.data_hash(settings, seed),
+        data=seen,
         curve=_parts(losses),
         seconds=seconds,
         reading=reading,
@@ -167,7 +167,7 @@ def _check_device(settings: Settings) -> None:
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise UsageError(
             f"--preset {settings.preset} trains on a GPU, and torch sees none here; on a CPU take "
-            "--preset minute or lesson, or --device cpu and hours of time"
+            "--preset minute or lesson, or --device cpu with a few --steps to see it run"
         )
 
 

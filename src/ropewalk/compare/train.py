@@ -77,15 +77,6 @@ def piece(settings: Settings, step: int) -> int:
     return length // 4 if part < 0.6 * settings.growing else length // 2
 
 
-def data_hash(settings: Settings, seed: int) -> str:
-    """SHA-256 of all tokens and weights that training sees, in order."""
-    digest = hashlib.sha256()
-    for tokens, weights in batches(settings, seed):
-        digest.update(tokens.numpy().tobytes())
-        digest.update(weights.numpy().tobytes())
-    return digest.hexdigest()
-
-
 def rate_at(settings: Settings, step: int) -> float:
     """The learning rate: it rises, stays, and falls."""
     left = (settings.steps - step) / settings.steps
@@ -127,14 +118,19 @@ class Trainer:
 
 def train(
     settings: Settings, variant: Variant, seed: int, told: Told = lambda _done, _total: None
-) -> tuple[Decoder, tuple[float, ...]]:
-    """A trained decoder, and its loss at every step. Raises RopewalkError for a loss of NaN."""
+) -> tuple[Decoder, tuple[float, ...], str]:
+    """A trained decoder, its loss at every step, and SHA-256 of all tokens and weights it saw.
+
+    Raises RopewalkError for a loss of NaN.
+    """
     model = fresh(settings, variant, seed)
-    trainer, losses = Trainer(settings, model), []
+    trainer, losses, seen = Trainer(settings, model), [], hashlib.sha256()
     for number, (tokens, weights) in enumerate(batches(settings, seed)):
         losses.append(trainer.step(number, tokens, weights))
+        seen.update(tokens.numpy().tobytes())
+        seen.update(weights.numpy().tobytes())
         told(number + 1, settings.steps)
-    return model.eval(), tuple(losses)  # type: ignore[no-untyped-call]
+    return model.eval(), tuple(losses), seen.hexdigest()  # type: ignore[no-untyped-call]
 
 
 def speeds(
