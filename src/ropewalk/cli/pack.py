@@ -39,6 +39,7 @@ TokenizerName = Annotated[
         "--tokenizer", metavar="MODEL", help="A folder, a .gguf file, a hub id or a known name."
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 def pack_command(
@@ -64,9 +65,7 @@ def pack_command(
     column: Annotated[str, typer.Option(help="The text in Parquet.")] = "text",
     encoding: Annotated[str, typer.Option(help="Of text files and JSON lines.")] = "utf-8",
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document instead of text.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Pack texts into rows of one length, and say how often each distance will be trained."""
     from ropewalk.models.tokenizer import load_tokenizer
