@@ -52,7 +52,7 @@ bench: .venv/.bench
 # Hours on two cores: the three heat maps of the README, and a model extended to twice its length.
 heavy: .venv/.dev
 	$(BIN)/python benchmarks/smollm2_maps.py --write
-	$(BIN)/python benchmarks/extend.py
+	$(BIN)/python -m benchmarks.extend
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ropewalk needs Python 3.11 or newer; name one with PYTHON=")'

