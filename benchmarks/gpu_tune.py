@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import gpu_parts as parts
+from benchmarks.closing import Figure, closing_line
 from benchmarks.gpu_plan import Plan, Probe, Shape, planned, unfit
 from ropewalk.errors import RopewalkError
 
@@ -222,7 +223,7 @@ class Report:
 
     def __init__(self, path: Path) -> None:
         self.path, self._lines = path, list[str]()
-        self.figures: dict[str, Any] = {"benchmark": "gpu_tune"}
+        self.figures: dict[str, Any] = {}
 
     def add(self, lines: Sequence[str], **figures: Any) -> None:
         """Print, and keep."""
@@ -231,8 +232,19 @@ class Report:
         self._lines += lines
         self.figures |= figures
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        whole = [*self._lines, json.dumps(self.figures)]
+        whole = [*self._lines, self.last()]
         self.path.write_text("\n".join(whole) + "\n", encoding="utf-8")
+
+    def last(self) -> str:
+        """The line of JSON: what was found before and after, and how fast it trained."""
+        rows = [
+            Figure(f"pass keys at {int(length):,}, {when}", each["hits"], f"of {each['asked']}")
+            for when in ("before", "after")
+            for length, each in self.figures.get(when, {}).items()
+        ]
+        if "tuned" in self.figures:
+            rows.append(Figure("training", self.figures["tuned"]["tokens_a_second"], "tokens/s"))
+        return closing_line("gpu_tune", rows, **self.figures)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -259,7 +271,7 @@ def run(options: argparse.Namespace) -> None:
     finally:
         shutil.rmtree(work, ignore_errors=True)
     report.add([], seconds=round(time.monotonic() - begun, 1))
-    print(json.dumps(report.figures))
+    print(report.last())
 
 
 def _tell(options: argparse.Namespace, measured: Probe, plan: Plan, report: Report) -> None:
