@@ -1,5 +1,6 @@
 """The README's figures and commands are those that committed commands print."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -39,6 +40,21 @@ def test_the_story_of_the_readme_stands_in_its_kept_result() -> None:
     kept = (ROOT / "benchmarks" / "results" / "demo_full.txt").read_text(encoding="utf-8")
     (block,) = re.findall(r"```text\n(\$ ropewalk demo --full\n.*?)```", README, re.DOTALL)
     assert block in kept
+
+
+def test_what_the_readme_says_of_an_extension_stands_in_its_kept_result() -> None:
+    kept = (ROOT / "benchmarks" / "results" / "extend.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```text\n(\$ ropewalk extend .*?)```", README, re.DOTALL)
+    for part in block.split("[...]\n"):
+        assert part in kept
+    last = json.loads(kept.splitlines()[-1])
+    rows = {row["name"]: row for row in last["rows"]}
+    assert rows["facts found at 16,000, extended"]["value"] == 1.0
+    assert rows["facts found at 16,000, as shipped"]["value"] == 0.0
+    for kind, most in (("F32", 0.0005), ("F16", 0.003)):
+        apart = [row["value"] for name, row in rows.items() if name.startswith(f"{kind} served")]
+        assert len(apart) == 3
+        assert max(apart) < most
 
 
 def test_the_readme_names_the_two_commands_first() -> None:
