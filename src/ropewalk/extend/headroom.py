@@ -8,15 +8,16 @@ thousand tokens each, so that whole documents are read once a method and not onc
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ropewalk.extend.methods import CLOSED_FORMS, HEADROOMS, Stretch
+from ropewalk.extend.methods import CLOSED_FORMS, HEADROOMS, NAMES, Stretch
 from ropewalk.extend.score import SHIPPED, Bench, Candidate, stretched
 from ropewalk.extend.skip import why_not
 
-TRIALS = 3
-"""Prompts with gaps by which headrooms are compared."""
+SHARE = 0.25
+"""Of the time up to a deadline: the rest is for whole documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +42,40 @@ class Headrooms:
 
 
 def headrooms(
-    bench: Bench, target: int, length: int, tolerance: float, tell: Callable[[str], None]
+    bench: Bench,
+    target: int,
+    length: int,
+    tolerance: float,
+    deadline: float | None,
+    tell: Callable[[str], None],
 ) -> Headrooms:
     """Of each closed form for `target` tokens, the headroom with which `length` is read best.
 
     Best is the highest score over gaps among those that cost short text at most `tolerance`; where
-    all cost more, the cheapest. A model of which gaps say nothing is measured without headroom.
+    all cost more, the cheapest. A model of which gaps say nothing is measured without headroom. Up
+    to a deadline (by `time.monotonic`) no headroom is begun that SHARE of the time has not room
+    for; none at all is tried for every method in any case.
     """
     reason = why_not(bench.model, bench.spec)
     if reason is not None:
         return Headrooms((), tuple(map(Stretch, CLOSED_FORMS)), reason)
+    begun = time.monotonic()
+    ends = math.inf if deadline is None else begun + SHARE * (deadline - begun)
     before = bench.short_loss(Candidate(SHIPPED, bench.spec))
-    tried = []
-    for method in CLOSED_FORMS:
-        tell(f"prompts with a gap: {method.name}, made for the length and for longer ones")
-        for headroom in HEADROOMS:
-            candidate = stretched(bench.spec, target, Stretch(method, headroom))
+    tried: list[Tried] = []
+    for headroom in HEADROOMS:
+        started = time.monotonic()
+        tell(f"prompts with a gap: every method, made for {headroom:g} times the length")
+        for method in CLOSED_FORMS:
+            stretch = Stretch(method, headroom)
+            candidate = stretched(bench.spec, target, stretch)
             change = bench.short_loss(candidate) / before - 1.0
-            gaps = bench.gaps(candidate, length, TRIALS)
-            tried.append(Tried(Stretch(method, headroom), gaps, change))
-    return Headrooms(tuple(tried), tuple(_best(tried, m.name, tolerance) for m in CLOSED_FORMS))
+            tried.append(Tried(stretch, bench.gaps(candidate, length), change))
+        now = time.monotonic()
+        if now + (now - started) > ends:
+            break
+    tried.sort(key=lambda each: NAMES.index(each.stretch.method.name))
+    return Headrooms(tuple(tried), tuple(_best(tried, name, tolerance) for name in NAMES))
 
 
 def _best(tried: Sequence[Tried], name: str, tolerance: float) -> Stretch:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ropewalk.errors import UsageError
 from ropewalk.extend import neighbour
-from ropewalk.extend.methods import CLOSED_FORMS, Stretch, extended, trained_length
+from ropewalk.extend.methods import Stretch, extended, trained_length
 from ropewalk.extend.skip import SkipProbe, why_not
 from ropewalk.models.rotary_tables import install, schedule_fingerprint
 from ropewalk.prove.cells import Control, Outcome, Row, Sharing
@@ -35,6 +35,8 @@ from ropewalk.prove.tokens import Tokens
 from ropewalk.rope.spec import PositionSpec
 
 SHIPPED = "as shipped"
+GAP_PROMPTS = 3
+"""Short prompts with gaps by which schedules are compared before whole documents are read."""
 SHORT = 1024
 """Tokens of short text; never more than the trained length."""
 
@@ -157,6 +159,8 @@ class Bench:
         self._facts = facts
         self._folder = folder
         self._on_event = on_event
+        self._gaps: dict[tuple[PositionSpec, int], float] = {}
+        self._losses: dict[tuple[PositionSpec, neighbour.SelfExtend | None], float] = {}
         size = min(SHORT, trained_length(spec))
         self._text = generated(tokens, size, f"{seed}/short") if text is None else text[:size]
         if len(self._text) < 2:
@@ -196,23 +200,32 @@ class Bench:
             and row.answer.outcome in (Outcome.HIT, Outcome.MISS, Outcome.WRONG)
         )
 
-    def gaps(self, candidate: Candidate, target: int, trials: int = 1) -> float:
-        """The mean log-probability of needles over gaps in positions, nats.
+    def gaps(self, candidate: Candidate, target: int) -> float:
+        """The mean log-probability of GAP_PROMPTS needles over gaps in positions, nats.
 
         Minus infinity for a way of reading that a gap says nothing of, and for a model of which it
-        says nothing.
+        says nothing. Measured once for a schedule and a length.
         """
         if candidate.how is not None or why_not(self.model, self.spec) is not None:
             return -math.inf
-        install(self.model, candidate.spec, target)
-        found = SkipProbe(self.model, self.maker, self.spec, target)(range(trials))
-        return math.fsum(gap.log_probability for gap in found) / len(found)
+        key = (candidate.spec, target)
+        if key not in self._gaps:
+            install(self.model, candidate.spec, target)
+            found = SkipProbe(self.model, self.maker, self.spec, target)(range(GAP_PROMPTS))
+            self._gaps[key] = math.fsum(gap.log_probability for gap in found) / len(found)
+        return self._gaps[key]
 
     def short_loss(self, candidate: Candidate) -> float:
-        """The mean loss of a token of short text, nats; the schedule is that of a short text."""
-        reader = Reader(self.model, lambda length: install(self.model, candidate.spec, length))
-        with candidate.reading(self.model):
-            return whole(reader, self._text).mean
+        """The mean loss of a token of short text, nats; the schedule is that of a short text.
+
+        Measured once for a candidate.
+        """
+        key = (candidate.spec, candidate.how)
+        if key not in self._losses:
+            reader = Reader(self.model, lambda length: install(self.model, candidate.spec, length))
+            with candidate.reading(self.model):
+                self._losses[key] = whole(reader, self._text).mean
+        return self._losses[key]
 
     def _store_facts(self, candidate: Candidate, sharing: str) -> dict[str, str]:
         return {
@@ -238,14 +251,11 @@ def stretched(spec: PositionSpec, target: int, stretch: Stretch) -> Candidate:
 
 
 def candidates(
-    model: Any, spec: PositionSpec, target: int, stretches: Iterable[Stretch] | None = None
+    model: Any, spec: PositionSpec, target: int, stretches: Iterable[Stretch]
 ) -> Iterator[Candidate]:
-    """Everything that is measured: the model as it is, `stretches` of it, and Self-Extend.
-
-    Without `stretches` they are every closed form, made for the target itself.
-    """
+    """Everything that is measured: the model as it is, `stretches` of it, and Self-Extend."""
     yield Candidate(SHIPPED, spec, note="does not claim the length")
-    for stretch in map(Stretch, CLOSED_FORMS) if stretches is None else stretches:
+    for stretch in stretches:
         yield stretched(spec, target, stretch)
     # How its keys turn is seen on the model's own schedule, and another may be installed by now.
     install(model, spec, None)

@@ -150,7 +150,8 @@ def _auto(
     from ropewalk.extend.headroom import headrooms
     from ropewalk.extend.score import candidates
 
-    rooms = headrooms(bench, settings.target, max(grid.lengths), TOLERANCE, tell.say)
+    longest = max(grid.lengths)
+    rooms = headrooms(bench, settings.target, longest, TOLERANCE, deadline, tell.say)
     entries = candidates(bench.model, bench.spec, settings.target, rooms.chosen)
     scores = tuple(measure(bench, entries, grid, deadline, tell.say))
     choice = choose(scores)
