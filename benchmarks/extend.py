@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.closing import Figure, closing_line
+from benchmarks.closing import Row, closing_line
 from ropewalk.dialects.gguf.weights import Numbers
 from ropewalk.dialects.gguf.write import write_gguf
 from ropewalk.extend.choose import TOLERANCE
@@ -219,34 +219,30 @@ def main() -> None:
     print(closing_line("extend", figures(found), **found))
 
 
-def figures(found: dict[str, Any]) -> list[Figure]:
+def figures(found: dict[str, Any]) -> list[Row]:
     """What was to be reached, by the parts that ran."""
     rows = []
     if "auto" in found:
         method, scores = found["auto"]["method"], found["auto"]["scores"]
         change = scores[method]["short_change"]
-        rows.append(Figure(f"short text, {method}", change, "of the loss", "<= 0.02",
-                           change <= TOLERANCE))  # fmt: skip
+        rows.append(Row(f"short text, {method}", change, "of the loss", TOLERANCE, True))
         rows += [
-            Figure(f"facts found side by side, {name}", each["hits"] / each["asked"], "of 1")
+            Row(f"facts found side by side, {name}", each["hits"] / each["asked"], "of 1")
             for name, each in scores.items()
             if each["asked"]
         ]
     if "proof" in found:
-        for name, reach in (("extended", f">= {FOUND}"), ("as shipped", "0")):
+        for name, reach, at_most in (("extended", FOUND, False), ("as shipped", 0.0, True)):
             share = found["proof"][name]["hits"] / found["proof"][name]["asked"]
-            holds = share >= FOUND if name == "extended" else share == 0
-            rows.append(Figure(f"facts found at {ASKED:,}, {name}", share, "of 1", reach, holds))
+            rows.append(Row(f"facts found at {ASKED:,}, {name}", share, "of 1", reach, at_most))
     if "served" in found:
         for kind, each in found["served"]["kinds"].items():
             for row in each:
                 what = f"{kind} served, {row['tokens']:,} tokens"
                 if kind == "Q4_1":
-                    same = row["same_three"]
-                    rows.append(Figure(what, float(same), "same first three", "1", same))
+                    rows.append(Row(what, float(row["same_three"]), "same first three", 1.0))
                 else:
-                    apart = row["difference"]
-                    rows.append(Figure(what, apart, "nats apart", f"< {SERVED}", apart < SERVED))
+                    rows.append(Row(what, row["difference"], "nats apart", SERVED, True))
     return rows
 
 

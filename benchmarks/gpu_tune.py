@@ -29,14 +29,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks import gpu_parts as parts
-from benchmarks.closing import Figure, closing_line
 from benchmarks.gpu_plan import Plan, Probe, Shape, planned, unfit
+from benchmarks.gpu_report import Report
 from ropewalk.errors import RopewalkError
 
 ROOT = Path(__file__).parents[1]
@@ -216,35 +216,6 @@ def _within(seconds: float, process: subprocess.Popen[str], read: Any) -> Any:
         return read()
     finally:
         timer.cancel()
-
-
-class Report:
-    """Lines and figures so far, in a file that is whole after every part."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self._lines = path, list[str]()
-        self.figures: dict[str, Any] = {}
-
-    def add(self, lines: Sequence[str], **figures: Any) -> None:
-        """Print, and keep."""
-        for line in lines:
-            print(line, flush=True)
-        self._lines += lines
-        self.figures |= figures
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        whole = [*self._lines, self.last()]
-        self.path.write_text("\n".join(whole) + "\n", encoding="utf-8")
-
-    def last(self) -> str:
-        """The line of JSON: what was found before and after, and how fast it trained."""
-        rows = [
-            Figure(f"pass keys at {int(length):,}, {when}", each["hits"], f"of {each['asked']}")
-            for when in ("before", "after")
-            for length, each in self.figures.get(when, {}).items()
-        ]
-        if "tuned" in self.figures:
-            rows.append(Figure("training", self.figures["tuned"]["tokens_a_second"], "tokens/s"))
-        return closing_line("gpu_tune", rows, **self.figures)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -27,7 +27,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.closing import Row, closing_line
 from benchmarks.cpu_report import machine
 from benchmarks.cpu_timing import Runs, Times, measure
 from ropewalk.kernels.cpu.library import native
@@ -49,24 +49,6 @@ GENSIM, FAISS = "gensim float32", "faiss flat float32"
 BF16, FP32 = "torch bfloat16 product + topk", "torch float32 product + topk"
 RENEWED = "Measured anew by `python -m benchmarks.near --start`:"
 """Begins the line of a document that says which of its rows are younger than the others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One figure; `reach` is what it is to be at least (or at most, for seconds and shares)."""
-
-    name: str
-    value: float
-    unit: str
-    reach: float | None = None
-    at_most: bool = False
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether it is reached, None where nothing was to be."""
-        if self.reach is None:
-            return None
-        return self.value <= self.reach if self.at_most else self.value >= self.reach
 
 
 def write_sharded(folder: Path, rows: int, width: int, layers: int, layer_bytes: int) -> Path:
@@ -267,9 +249,7 @@ def markdown(rows: list[Row], load: float) -> str:
 
 def line_of(row: Row) -> str:
     """A row of the document."""
-    bound = "" if row.reach is None else f"{'≤' if row.at_most else '≥'} {row.reach:g}"
-    holds = {None: "", True: "yes", False: "**no**"}[row.holds]
-    return f"| {row.name} | {row.value:.4g} {row.unit} | {bound} | {holds} |"
+    return f"| {row.name} | {row.value:.4g} {row.unit} | {row.bound} | {row.verdict} |"
 
 
 def renewed(text: str, rows: list[Row], load: float) -> str:
@@ -303,11 +283,7 @@ def main() -> None:
         RESULT.write_text(
             renewed(old, done, load) if options.start else markdown(done, load), encoding="utf-8"
         )
-    rows = [
-        {"name": r.name, "value": r.value, "unit": r.unit, "reach": r.reach, "holds": r.holds}
-        for r in done
-    ]
-    print(json.dumps({"benchmark": "near", "machine": machine(), "rows": rows}))
+    print(closing_line("near", done, machine=machine()))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import statistics
 import time
 from typing import Any
 
-from benchmarks.closing import Figure, closing_line
+from benchmarks.closing import Row, closing_line
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
 from ropewalk.prove.cells import Answer, Cell, Outcome, Prompt
@@ -113,9 +113,9 @@ def main() -> None:
         "seconds": {name: round(value) for name, value in seconds.items()},
     }
     rows = [
-        Figure("facts found side by side", result["nested hits"], f"of {len(nested)}"),
-        Figure("facts found alone", result["alone hits"], f"of {len(alone)}"),
-        Figure("log-probability, side by side less alone", result["apart"], "nats"),
+        Row("facts found side by side", result["nested hits"], f"of {len(nested)}"),
+        Row("facts found alone", result["alone hits"], f"of {len(alone)}"),
+        Row("log-probability, side by side less alone", result["apart"], "nats"),
     ]
     print(closing_line("needles", rows, details=result))
 

@@ -27,7 +27,6 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -36,6 +35,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.closing import Row, closing_line
 from benchmarks.cpu_report import machine
 from benchmarks.cpu_timing import measure
 from ropewalk.models.tokenizer import load_tokenizer
@@ -50,24 +50,6 @@ from ropewalk.packing.tokens import Encoder
 RESULT = Path(__file__).parent / "results" / "packing.md"
 LENGTH = 4096
 Ids = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One figure; `reach` is what it is to be at least (or at most)."""
-
-    name: str
-    value: float
-    unit: str = ""
-    reach: float | None = None
-    at_most: bool = False
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether it is reached, None where nothing was to be."""
-        if self.reach is None:
-            return None
-        return self.value <= self.reach if self.at_most else self.value >= self.reach
 
 
 def documents(home: Path) -> tuple[str, list[str]]:
@@ -317,11 +299,8 @@ def markdown(told: str, rows: list[Row], load: float) -> str:
         "|---|---|---|---|",
     ]
     for row in rows:
-        sign = "≤" if row.at_most else "≥"
-        bound = "" if row.reach is None else f"{sign} {row.reach:g}"
-        holds = {None: "", True: "yes", False: "**no**"}[row.holds]
         value = f"{row.value:,.0f}" if row.value >= 10_000 else f"{row.value:.4g}"
-        lines.append(f"| {row.name} | {value} {row.unit} | {bound} | {holds} |")
+        lines.append(f"| {row.name} | {value} {row.unit} | {row.bound} | {row.verdict} |")
     return "\n".join([*lines, ""])
 
 
@@ -338,8 +317,7 @@ def main() -> None:
         print(f"{row.name:<62} {row.value:>14,.4f} {row.unit:<14} {holds}")
     if not options.small:
         RESULT.write_text(markdown(told, rows, load), encoding="utf-8")
-    figures = [{**asdict(row), "holds": row.holds} for row in rows]
-    print(json.dumps({"benchmark": "packing", "machine": machine(), "rows": figures}))
+    print(closing_line("packing", rows, machine=machine()))
 
 
 if __name__ == "__main__":

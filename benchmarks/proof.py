@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.closing import Figure, closing_line
+from benchmarks.closing import Row, closing_line
 from benchmarks.proof_kills import killed
 from benchmarks.proof_memory import WAYS, measured
 from ropewalk.models.load import check_device, load
@@ -264,29 +264,29 @@ def measure_memory(size: Size) -> dict[str, object]:
     }
 
 
-def reaches(found: dict[str, Any]) -> list[tuple[str, float, str, bool]]:
-    """What was to be reached, by the parts that ran: what, value, bound, whether it was."""
-    rows: list[tuple[str, float, str, bool]] = []
+def reaches(found: dict[str, Any]) -> list[Row]:
+    """What was to be reached, by the parts that ran."""
+    rows: list[Row] = []
     if "tokens" in found:
         times = found["tokens"]["times fewer nested"]
-        rows.append(("prompt tokens, nested: times fewer", times, ">= 15", times >= 15))
+        rows.append(Row("prompt tokens, nested: times fewer", times, "", 15))
         times = found["tokens"]["times fewer prefix"]
-        rows.append(("prompt tokens, prefix: times fewer", times, ">= 1.7", times >= 1.7))
+        rows.append(Row("prompt tokens, prefix: times fewer", times, "", 1.7))
     if "time" in found:
         apart = found["time"]["prefix apart"]
         for by in ("clock", "processor"):
             times = found["time"][f"times less by the {by}"]
-            rows.append((f"time by the {by}, nested: times less", times, ">= 10", times >= 10))
-        rows.append(("log-probability, prefix: at most apart", apart, "< 1e-3", apart < CLOSE))
+            rows.append(Row(f"time by the {by}, nested: times less", times, "", 10))
+        rows.append(Row("log-probability, prefix: apart", apart, "nats", CLOSE, True))
     if "demo" in found:
         seconds = found["demo"]["seconds"]
-        rows.append(("three documents, calibrated: seconds", seconds, "< 240", seconds < 240))
+        rows.append(Row("three documents, calibrated", seconds, "s", 240, True))
     if "memory" in found:
         over = max(found["memory"]["ours over bare"], found["memory"]["ours over chunks"])
-        rows.append(("memory over the model's own", over, "< 1.15", over < 1.15))
+        rows.append(Row("memory over the model's own", over, "", 1.15, True))
     if "kills" in found:
         kills = found["kills"]["kills"]
-        rows.append(("kills gone on from, answers equal", kills, ">= 50", kills >= 50))
+        rows.append(Row("kills gone on from, answers equal", kills, "", 50))
     return rows
 
 
@@ -318,10 +318,10 @@ def main() -> None:
         if "time" in parts:
             keep("time", measure_time(bench, given.timed or size.documents))
     rows = reaches(found)
-    for what, value, bound, holds in rows:
-        print(f"{what:<42}{value:12.5g}  {bound:<8} {'holds' if holds else 'falls short'}")
-    figures = [Figure(what, value, "", bound, holds) for what, value, bound, holds in rows]
-    print(closing_line("proof", figures, quick=given.quick, **found))
+    for row in rows:
+        verdict = "holds" if row.holds else "falls short"
+        print(f"{row.name:<42}{row.value:12.5g} {row.unit:<5} {row.bound:<8} {verdict}")
+    print(closing_line("proof", rows, quick=given.quick, **found))
 
 
 if __name__ == "__main__":

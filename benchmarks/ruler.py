@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
-from benchmarks.closing import Figure, closing_line
+from benchmarks.closing import Row, closing_line
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
 from ropewalk.prove.cells import Cell, Outcome, Prompt
@@ -219,7 +219,7 @@ def main() -> None:
             results.append(row)
             print(row, flush=True)
     rows = [
-        Figure(f"{row['task']} at {row['length']:,}, {whose}", hits / given.samples, "of 1")
+        Row(f"{row['task']} at {row['length']:,}, {whose}", hits / given.samples, "of 1")
         for row in results
         for whose, hits in (("RULER's", row["all strings"]), ("own", row["own hits"]))
     ]

@@ -16,17 +16,17 @@ round; a ratio is the median of the rounds' ratios.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import torch
 
+from benchmarks.closing import Row, closing_line
 from benchmarks.cpu_report import machine
 from benchmarks.cpu_timing import measure
 from ropewalk.extend.session import extend
@@ -47,15 +47,6 @@ from ropewalk.prove.haystack import GeneratedHaystack
 
 LENGTH, COMPARED, RATE = 1024, 3, 1e-4
 NAMES = ("plain, kept", "tune, kept", "plain, twice", "tune, twice")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One figure."""
-
-    name: str
-    value: float
-    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -182,9 +173,7 @@ def main() -> None:
     if options.write:
         result = Path(__file__).parent / "results" / f"tune-{options.model}.md"
         result.write_text(markdown(options.model, rows, options, load), encoding="utf-8")
-    figures = [asdict(row) for row in rows]
-    print(json.dumps({"benchmark": "tune", "model": options.model, "machine": machine(),
-                      "rows": figures}))  # fmt: skip
+    print(closing_line("tune", rows, machine=machine(), model=options.model))
 
 
 if __name__ == "__main__":
