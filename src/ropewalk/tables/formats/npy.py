@@ -87,12 +87,16 @@ def read_header(path: Path, said: str, start: int, end: int) -> Header:
             # The third version differs by its header's encoding, and has no reader of its own.
             read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, by_columns, dtype = read(file)
+            if any(type(axis) is not int or axis < 0 for axis in shape):
+                raise ValueError(f"its shape is {shape}")
             offset = file.tell()
             return Header(dtype, tuple(shape), by_columns, offset, min(end, file.seek(0, 2)))
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        told = " ".join(str(error).split())[:200]
+    except Exception as error:
+        # numpy reads a header as Python source: damage ends in whatever a tokenizer, a parser or a
+        # dtype's constructor raises.
+        told = " ".join(str(error).split())[:200] or type(error).__name__
         raise ModelFileError(f"{said} is no npy file ({told}); {AGAIN}") from error
 
 
