@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.ranks import two_ranks
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -47,6 +49,19 @@ def test_tune_trains_measures_and_writes_a_model_and_a_report(
     assert "the gate of 0 fails; the model is kept apart in ruined/model-failed-gate" in (
         failed.stderr
     )
+
+
+def test_several_processes_end_without_taking_their_interpreters_down(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    # A thread of the process group that is left would abort the process there, now and then.
+    ask = "import atexit; atexit.register(print, 'taken down'); from ropewalk.cli.main import main;"
+    options = ["--data", _documents(tmp_path), "--steps", "1", "--length", "32", "--rows", "2"]
+    options += ["--device", "cpu", "--out", tmp_path / "run"]
+    first, second = two_ranks(f"{ask} main()", "tune", tiny_model, *options, seconds=200)
+    assert "1 steps, 64 tokens read" in first
+    assert second == ""
+    assert "taken down" not in first
 
 
 def test_what_cannot_be_is_one_sentence_and_writes_nothing(

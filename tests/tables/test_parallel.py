@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+
+from tests.ranks import two_ranks
 
 WORKER = """
 import datetime, sys
@@ -59,36 +55,11 @@ dist.destroy_process_group()
 """
 
 
-def free_port() -> str:
-    with socket.socket() as at:
-        at.bind(("127.0.0.1", 0))
-        return str(at.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[object, object]]:
     folder = tmp_path_factory.mktemp("ranks")
-    script = folder / "worker.py"
-    script.write_text(WORKER)
-    shared = {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": free_port(),
-        "WORLD_SIZE": "2",
-        "OMP_NUM_THREADS": "1",
-    }
-    started = [
-        subprocess.Popen(
-            [sys.executable, str(script), str(folder)],
-            env=os.environ | shared | {"RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    for process in started:
-        _, said = process.communicate(timeout=180)
-        assert process.returncode == 0, said
-    return [torch.load(Path(folder) / f"{rank}.pt") for rank in range(2)]
+    two_ranks(WORKER, folder, seconds=180)
+    return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
 
 
 def alone(rows: int) -> dict[str, torch.Tensor]:

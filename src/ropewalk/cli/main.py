@@ -96,6 +96,16 @@ def _options(
 
 def main() -> None:
     """Run the command line of this process, and exit."""
+    try:
+        _run()
+    except SystemExit as ended:
+        world = sys.modules.get("ropewalk.extend.tune.world")
+        if world is not None:
+            world.leave(ended.code if isinstance(ended.code, int) else bool(ended.code))
+        raise
+
+
+def _run() -> None:
     # A stream that was closed before the start is None.
     streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
     for stream in streams:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +10,7 @@ import torch
 
 from ropewalk.extend.tune.session import Tuned, tune
 from tests.extend.tune.test_session import six
+from tests.ranks import two_ranks
 
 WORKER = """
 import sys
@@ -50,36 +47,12 @@ torch.save(found, out.parent / f"{os.environ['RANK']}.pt")
 """
 
 
-def free_port() -> str:
-    with socket.socket() as at:
-        at.bind(("127.0.0.1", 0))
-        return str(at.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def ranks(
     tmp_path_factory: pytest.TempPathFactory, checkpoint: Path, documents: Path
 ) -> tuple[Path, list[dict[str, Any]]]:
     folder = tmp_path_factory.mktemp("ranks")
-    shared = {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": free_port(),
-        "WORLD_SIZE": "2",
-        "OMP_NUM_THREADS": "1",
-    }
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(checkpoint), str(documents), str(folder / "out")],
-            cwd=Path(__file__).parents[3],
-            env=os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    for process in started:
-        _, said = process.communicate(timeout=400)
-        assert process.returncode == 0, said
+    two_ranks(WORKER, checkpoint, documents, folder / "out", seconds=400)
     return folder / "out", [torch.load(folder / f"{rank}.pt") for rank in range(2)]
 
 
