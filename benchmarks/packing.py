@@ -6,8 +6,9 @@ own client; where there is neither, the documentation of installed Python packag
 tokenised once with SmolLM2's tokenizer, which is timed. Then they are repeated, in a new order
 each time, up to 1 GB of JSON lines, which is read, packed and written as `ropewalk pack` does,
 with the tokens of each text looked up: so packing is timed on all of it, and tokenising on the
-part of it that is not repeated. At last a small Llama trains on packed rows and on padded rows of
-the same documents, in turn.
+part of it that is not repeated. At last attention goes over a packed row, and a small Llama trains
+on packed rows and on padded rows of the same documents, in turn, packed rows under a mask and
+document by document.
 
     python -m benchmarks.packing [--small]
 
@@ -33,16 +34,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import torch
 
 from benchmarks.closing import Row, closing_line
 from benchmarks.cpu_report import machine
-from benchmarks.cpu_timing import measure
+from benchmarks.packing_rows import attended, trained
 from ropewalk.models.tokenizer import load_tokenizer
-from ropewalk.packing.batch import PackedBatch, stack
 from ropewalk.packing.files import Packed, PackSettings, pack_files, policy_named
-from ropewalk.packing.layout import Layout
-from ropewalk.packing.pack import Boundary, Cutting, PackedRow, pack
+from ropewalk.packing.pack import Boundary, Cutting, pack
 from ropewalk.packing.policies import InOrder
 from ropewalk.packing.texts import Sources, Text
 from ropewalk.packing.tokens import Encoder
@@ -178,62 +176,6 @@ def fills(ids: Iterable[Ids], boundary: Boundary) -> Iterator[Row]:
             yield Row(f"fill, each document once, {name}, {word}", packing.report.fill, "", reach)
 
 
-def trained(ids: list[Ids], *, small: bool) -> Iterator[Row]:
-    """Tokens a second of training: packed against padded rows of the same documents."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    length, rows, vocabulary = (512, 2, 512) if small else (512, 4, 4096)
-    fitting = [one % vocabulary for one in ids if 16 <= len(one) <= length]
-    Random(1).shuffle(fitting)
-    taken = fitting[:rows]
-    padded = stack([_alone(one, length) for one in taken])
-    # As many rows, of the documents that come next, so that a step is as large.
-    packed_rows = list(pack(fitting[:400], length))[:rows]
-    together = stack(packed_rows)
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=vocabulary, hidden_size=192, intermediate_size=512, num_hidden_layers=4,
-            num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=length,
-        )
-    )  # fmt: skip
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
-
-    def step(batch: PackedBatch) -> None:
-        mask = torch.stack([layout.mask() for layout in batch.layouts])[:, None]
-        loss = model(
-            batch.input_ids, attention_mask=mask, position_ids=batch.position_ids,
-            labels=batch.labels,
-        ).loss  # fmt: skip
-        loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
-
-    times = measure(
-        {"padded": lambda: step(padded), "packed": lambda: step(together)}, 3 if small else 12
-    )
-    tokens = {"padded": _tokens(padded), "packed": _tokens(together)}
-    places = rows * length
-    for name in ("padded", "packed"):
-        yield Row(f"training, {name} rows: fill", tokens[name] / places)
-        yield Row(f"training, {name} rows", tokens[name] / times.median(name), "tokens/s")
-    gain = tokens["packed"] / tokens["padded"] * times.ratio("padded", "packed")
-    yield Row("training: times the tokens a second", gain)
-    yield Row(
-        "training: that, by the ratio of fills", gain / (tokens["packed"] / tokens["padded"]), "", 1
-    )
-
-
-def _alone(ids: Ids, length: int) -> PackedRow:
-    row = np.zeros(length, dtype=np.int32)
-    row[: len(ids)] = ids
-    return PackedRow(row, Layout.of([len(ids)], length))
-
-
-def _tokens(batch: PackedBatch) -> int:
-    return sum(sum(layout.seq_lens) for layout in batch.layouts)
-
-
 def measured(home: Path, *, small: bool) -> tuple[str, list[Row]]:
     """All figures, and what the documents were."""
     told, texts = documents(home)
@@ -280,7 +222,9 @@ def measured(home: Path, *, small: bool) -> tuple[str, list[Row]]:
         ),
         Row("fill, 1 GB, best-fit, documents kept whole", done.report.fill, "", 0.97),
         *fills(ids, boundary),
-        *trained(ids, small=small),
+        *attended(ids, 1024 if small else 4096, small=small),
+        *trained(ids, 512, small=small),
+        *trained(ids, 1024 if small else 2048, small=small),
     ]
     return told, rows
 

@@ -1,8 +1,8 @@
 """Attention under any positional encoding, by the cheapest kernel that computes it.
 
 `run` checks what is given and runs the plan, `plan` is the one place where a kernel is chosen,
-`visible` says which keys a query sees, `flex` is FlexAttention, and `given` reads the masks that
-transformers hands to a model.
+`visible` says which keys a query sees, `packed` takes documents one at a time, `flex` is
+FlexAttention, and `given` reads the masks that transformers hands to a model.
 """
 
 from ropewalk.attention.plan import AttentionPlan, Kernel

@@ -10,19 +10,26 @@ from ropewalk.errors import UsageError
 Kernel = Literal["auto", "sdpa", "flex"]
 """What may be asked for; "auto" chooses."""
 
-Path = Literal["sdpa", "masked sdpa", "features", "masked features", "dense bias", "flex"]
+Path = Literal[
+    "sdpa", "by document", "masked sdpa", "features", "masked features", "dense bias", "flex"
+]  # fmt: skip
 
 
 FEW_QUERIES = 32
 """Below this many queries a dense bias is no burden, and features would have to be padded."""
+
+FEW_TOKENS = 32
+"""With documents shorter than this on average, so many calls of the kernel cost more than a mask
+saves.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionPlan:
     """The way an attention is computed, in words.
 
-    `path` is one of six: SDPA as it is, SDPA with a mask, either of them with the bias as
-    features, SDPA with the bias as a matrix, FlexAttention.
+    `path` is one of seven: SDPA as it is, SDPA on each document by itself, SDPA with a mask, the
+    first and the third with the bias as features, SDPA with the bias as a matrix, FlexAttention.
     """
 
     path: Path
@@ -39,8 +46,9 @@ class Needs:
 
     `bias`: none, one that factors into features, one that depends on head and distance alone
     (and so can be fused), or any other. `trains`: gradients will be asked for. `whole`: no key
-    is kept from a query but by the order of the row. `bias_rows`: 1, or the batch.
-    `bias_bytes`: of each of the bias's numbers, 4 or 8.
+    is kept from a query but by the order of the row. `documents`: how many could each go through
+    the kernel by itself, or 0. `bias_rows`: 1, or the batch. `bias_bytes`: of each of the bias's
+    numbers, 4 or 8.
     """
 
     shape: tuple[int, int, int, int]
@@ -50,6 +58,7 @@ class Needs:
     device: str
     kernel: Kernel
     can_fuse: bool
+    documents: int = 0
     mask_rows: int = 1
     mask_heads: int = 1
     bias_rows: int = 1
@@ -79,6 +88,11 @@ def _plain(needs: Needs) -> AttentionPlan:
         return AttentionPlan(
             "sdpa", "the encoding adds nothing to the scores", "no matrix of length x length"
         )
+    if 0 < needs.documents * FEW_TOKENS <= needs.shape[0] * needs.shape[2]:
+        return AttentionPlan(
+            "by document", "documents lie one behind another, and nothing else keeps a key away",
+            f"{needs.documents} calls of the kernel, no score between documents",
+        )  # fmt: skip
     return AttentionPlan(
         "masked sdpa", "documents, a window, a mask or cached keys decide who sees whom",
         _mask_cost(needs),

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ropewalk.attention.flex import flex
+from ropewalk.attention.packed import by_document
 from ropewalk.attention.plan import AttentionPlan, Kernel, Needs, choose
 from ropewalk.attention.visible import Visible, check_order
 from ropewalk.errors import PositionError, UsageError
@@ -132,6 +133,7 @@ class _Call:
     scale: float
     dtype: torch.dtype
     plan: AttentionPlan
+    sizes: list[int]
 
 
 def _prepare(asked: _Asked) -> _Call:
@@ -155,6 +157,9 @@ def _prepare(asked: _Asked) -> _Call:
     ids, k_ids = asked.position_ids, asked.k_ids
     biased = type(encoding).score_bias is not PositionEncoding.score_bias
     features = encoding.score_features(ids, k_ids, dtype, scale=factor) if biased else None
+    # A GPU's FlexAttention skips other documents in one launch.
+    apart = q.device.type == "cpu" and not biased
+    sizes = (visible.sizes(q.shape[0]) if apart else None) or []
     needs = Needs(
         shape=(q.shape[0], q.shape[1], q.shape[2], k.shape[2]),
         bias=_kind(encoding, biased, features),
@@ -162,6 +167,7 @@ def _prepare(asked: _Asked) -> _Call:
         trains=torch.is_grad_enabled()
         and any(x.requires_grad for x in (q, k, v, *encoding.parameters())),
         device=q.device.type,
+        documents=len(sizes),
         kernel=asked.kernel,
         can_fuse=not biased or isinstance(encoding, RelativeBias),
         mask_rows=visible.rows,
@@ -169,7 +175,7 @@ def _prepare(asked: _Asked) -> _Call:
         bias_bytes=wide(dtype).itemsize,
         bias_rows=max(at.shape[0] if at.dim() > 1 else 1 for at in (ids, k_ids)),
     )
-    return _Call(asked, visible, features, factor, dtype, choose(needs))
+    return _Call(asked, visible, features, factor, dtype, choose(needs), sizes)
 
 
 def _kind(
@@ -292,6 +298,8 @@ def _run(call: _Call) -> Tensor:
         match call.plan.path:
             case "sdpa":
                 return _sdpa(q, k, v, call.scale, causal=call.visible.causal)
+            case "by document":
+                return by_document(q, k, v, call.sizes, scale=call.scale)
             case "masked sdpa":
                 return _sdpa(q, k, v, call.scale, mask=call.visible.matrix())
             case "features" | "masked features":

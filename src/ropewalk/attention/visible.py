@@ -40,6 +40,24 @@ class Visible:
         ordered = self.same_tokens or not self.causal
         return ordered and self.window is None and self.q_documents is None and self.mask is None
 
+    def sizes(self, batch: int) -> list[int] | None:
+        """The documents' tokens, all rows of the batch end to end, where they alone keep a causal
+        row's keys from its queries and each lies in one piece; None elsewhere, and for ids whose
+        values are not to be read.
+        """
+        documents = self.q_documents
+        if not (self.same_tokens and self.causal) or documents is None:
+            return None
+        if self.window is not None or self.mask is not None or not reads_values(documents):
+            return None
+        found = []
+        for row in documents:
+            pieces, sizes = row.unique_consecutive(return_counts=True)
+            if len(pieces.unique()) < len(pieces):
+                return None
+            found += sizes.tolist()
+        return found * (batch // documents.shape[0])
+
     @property
     def rows(self) -> int:
         """In how many rows of the batch the rule differs: 1, or the batch."""

@@ -43,7 +43,7 @@ def tune_command(
     clip: o.Clip = 1.0,
     dtype: o.Dtype = "float32",
     keep_activations: o.Keep = False,
-    attention: o.Attention = "sdpa",
+    attention: o.Attention = "auto",
     lora: o.Lora = None,
     checkpoint_every: o.Every = 100,
     seed: o.Seed = 0,

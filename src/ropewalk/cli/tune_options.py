@@ -59,7 +59,11 @@ Keep = Annotated[
     typer.Option("--keep-activations", help="More memory, less time: compute no block twice."),
 ]
 Attention = Annotated[
-    str, typer.Option(help="sdpa, flex_attention, eager, flash_attention_2 or flash_attention_3.")
+    str,
+    typer.Option(
+        help="packed (document by document), sdpa, flex_attention, eager, flash_attention_2 or "
+        "flash_attention_3; auto takes packed on a CPU where the model answers alike, else sdpa."
+    ),
 ]
 Lora = Annotated[int | None, typer.Option(help="Train adapters of this rank, and nothing else.")]
 Every = Annotated[int, typer.Option("--checkpoint-every", help="Steps between checkpoints.")]

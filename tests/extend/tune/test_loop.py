@@ -49,6 +49,7 @@ def by_hand(checkpoint: Path, rows: list[list[list[list[int]]]], rates: list[flo
     [
         {},
         {"at_once": 2, "activation_checkpoints": False, "mix": "64:1,32:1"},
+        {"attention": "sdpa"},
         {"attention": "eager"},
     ],
 )

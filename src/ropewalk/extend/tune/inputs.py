@@ -1,5 +1,6 @@
 """What a model of transformers is handed for packed rows, so that documents stay apart or do not.
 
+Attention that takes documents one at a time (`attention.packed`) is handed their offsets. Else
 transformers (from 4.56 on) finds packed documents by itself where positions begin again, if it is
 given positions, no mask and no cache; every kind of attention then keeps them apart, sliding
 windows included. That is how the usual case goes. Where it would find too little (positions that
@@ -29,10 +30,13 @@ _PROBE = 8
 
 @dataclass(frozen=True, slots=True)
 class Handing:
-    """How rows are handed over: documents kept apart or not, and how their tokens count."""
+    """How rows are handed over: documents kept apart or not, how their tokens count, and whether
+    the model's attention takes offsets.
+    """
 
     mask: bool = True
     positions: Counting = "reset"
+    offsets: bool = False
 
     @property
     def by_positions(self) -> bool:
@@ -48,6 +52,9 @@ class Handing:
 
         Raises UsageError for kinds of layers that no mask is known for.
         """
+        if self.offsets:
+            apart = batch.varlen.transformers() if self.mask else {}
+            return {"input_ids": batch.input_ids, "position_ids": batch.position_ids, **apart}
         positions = batch.position_ids
         if self.by_positions and not self.mask:
             # The padding behind the last document must not look like a document either.
@@ -102,12 +109,7 @@ def check_apart(model: Any, handing: Handing, vocabulary: int) -> None:
     """
     import torch
 
-    layout = Layout.of([_PROBE, _PROBE])
-    one = torch.arange(2 * _PROBE) * (vocabulary // (2 * _PROBE + 1) or 1) % vocabulary
-    other = one.clone()
-    other[:_PROBE] = (one[:_PROBE] + vocabulary // 2) % vocabulary
-    rows = [PackedRow(ids.numpy().astype("int32"), layout) for ids in (one, other)]
-    batch = to_device(stack(rows, handing.positions), model.device)
+    batch = to_device(stack(probe(vocabulary), handing.positions), model.device)
     try:
         with torch.inference_mode():
             logits = model(**handing.of(batch, model.config.get_text_config()), use_cache=False)
@@ -130,6 +132,17 @@ def check_apart(model: Any, handing: Handing, vocabulary: int) -> None:
             f"{type(model).__name__} keeps the documents of a row apart (tried on two documents) "
             "whatever it is told, so --no-mask cannot be done; leave it out"
         )
+
+
+def probe(vocabulary: int) -> list[PackedRow]:
+    """Two rows of the same two documents of `_PROBE` tokens, but for the tokens of the first."""
+    import torch
+
+    layout = Layout.of([_PROBE, _PROBE])
+    one = torch.arange(2 * _PROBE) * (vocabulary // (2 * _PROBE + 1) or 1) % vocabulary
+    other = one.clone()
+    other[:_PROBE] = (one[:_PROBE] + vocabulary // 2) % vocabulary
+    return [PackedRow(ids.numpy().astype("int32"), layout) for ids in (one, other)]
 
 
 def to_device(batch: PackedBatch, device: Any) -> PackedBatch:

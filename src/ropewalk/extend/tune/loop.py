@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import TrainingError, UsageError
+from ropewalk.extend.tune.attention import handing
 from ropewalk.extend.tune.data import StepRows, documents_words
-from ropewalk.extend.tune.inputs import Handing, to_device
+from ropewalk.extend.tune.inputs import to_device
 from ropewalk.extend.tune.loss import LossModel, predicted
 from ropewalk.extend.tune.optimiser import rate
 from ropewalk.extend.tune.settings import TuneSettings
@@ -63,7 +64,7 @@ class Trainer:
     ) -> None:
         self.model, self.optimiser, self.rows = model, optimiser, rows
         self._settings, self._world = settings, world
-        self._handing = Handing(settings.mask, settings.positions)
+        self._handing = handing(model.causal, settings)
         self._config = model.causal.config.get_text_config()
         self._trained = [each for each in model.parameters() if each.requires_grad]
 

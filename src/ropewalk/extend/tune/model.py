@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import MissingPartError, ModelFileError, UsageError
+from ropewalk.extend.tune.attention import choose_attention
 from ropewalk.extend.tune.settings import TuneSettings
 from ropewalk.models.load import load
 from ropewalk.models.resolve import ModelFiles, read_spec
@@ -26,7 +27,8 @@ ALPHA = 2
 class Trainee:
     """`causal` is a causal model of transformers, `adapted` peft's model around it or None.
 
-    `folder` is where its files lie, `identity` names its weights, `spec` its positions.
+    `folder` is where its files lie, `identity` names its weights, `spec` its positions, and
+    `attention` is what `set_attention` is told for training.
     """
 
     causal: Any
@@ -35,6 +37,7 @@ class Trainee:
     folder: Path
     identity: str
     spec: PositionSpec
+    attention: str
 
     @property
     def vocabulary(self) -> int:
@@ -55,7 +58,7 @@ def bring_up(
 ) -> Trainee:
     """Load the model in float32 on the CPU, and make ready what is to be trained.
 
-    Its attention stays the usual one, in which it is measured; `set_attention` is for training.
+    Its attention stays the usual one, in which it is measured; what it trains with is chosen.
 
     Raises as `models.load.load`; UsageError for a tokenizer that does not fit the model and for
     an attention that cannot be had, ModelFileError for a GGUF whose schedule no configuration
@@ -69,7 +72,7 @@ def bring_up(
     spec = read_spec(files)
     _check_schedule(files, folder, spec)
     check_tokenizer(causal, loaded.tokenizer, files.name)
-    _check_attention(causal, settings.attention, device)
+    attention = choose_attention(causal, spec, settings, device)
     adapted = None
     if settings.lora is None:
         for each in causal.parameters():
@@ -80,7 +83,7 @@ def bring_up(
         _checkpoint_activations(causal)
     causal.train()
     causal.to(device)
-    return Trainee(causal, adapted, loaded.tokenizer, folder, loaded.identity, spec)
+    return Trainee(causal, adapted, loaded.tokenizer, folder, loaded.identity, spec, attention)
 
 
 def check_tokenizer(causal: Any, tokenizer: Any, name: str) -> None:
@@ -125,29 +128,6 @@ def _checkpoint_activations(causal: Any) -> None:
     # Older versions of transformers have the second name alone.
     enable = getattr(causal, "activation_checkpointing_enable", None)
     (enable or causal.gradient_checkpointing_enable)({"use_reentrant": False})
-
-
-def _check_attention(causal: Any, attention: str, device: torch.device) -> None:
-    """Refuse at once what would fail at the first step, after all measuring."""
-    if attention == "flex_attention" and device.type == "cpu":
-        raise UsageError(
-            "--attention flex_attention cannot train on a CPU, where PyTorch has no gradient of "
-            "it; leave the option out, or give --device cuda"
-        )
-    usual = causal.config._attn_implementation
-    set_attention(causal, attention)
-    set_attention(causal, usual)
-
-
-def set_attention(causal: Any, attention: str) -> None:
-    """Choose how a model computes attention. Raises UsageError where it cannot."""
-    try:
-        causal.set_attn_implementation(attention)
-    except (ImportError, ValueError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise UsageError(
-            f"--attention {attention} cannot be used for {type(causal).__name__} here: {said}"
-        ) from error
 
 
 def _check_schedule(files: ModelFiles, folder: Path, spec: PositionSpec) -> None:

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import LengthError, StoreError, TrainingError, UsageError
 from ropewalk.extend.tune import data
+from ropewalk.extend.tune.attention import handing, set_attention
 from ropewalk.extend.tune.checkpoint import Checkpoints
 from ropewalk.extend.tune.export import write_model
 from ropewalk.extend.tune.gate import Gate, ShortText
-from ropewalk.extend.tune.inputs import Handing, check_apart
+from ropewalk.extend.tune.inputs import check_apart
 from ropewalk.extend.tune.journal import Journal, read_losses
 from ropewalk.extend.tune.loop import StepResult, Trainer, precision
 from ropewalk.extend.tune.loss import LossModel
-from ropewalk.extend.tune.model import Trainee, bring_up, set_attention
+from ropewalk.extend.tune.model import Trainee, bring_up
 from ropewalk.extend.tune.optimiser import adamw
 from ropewalk.extend.tune.record import RunRecord, facts_of
 from ropewalk.extend.tune.settings import TuneSettings
@@ -167,9 +168,9 @@ class _Run:
             raise RuntimeError("a run is trained once")
         self._measure_before(trainee)
         trainee.causal.eval()
-        set_attention(trainee.causal, settings.attention)
+        set_attention(trainee.causal, trainee.attention)
         with precision(world.device, settings.dtype):
-            check_apart(trainee.causal, Handing(settings.mask, settings.positions), self.vocabulary)
+            check_apart(trainee.causal, handing(trainee.causal, settings), self.vocabulary)
         trainee.causal.train()
         model = LossModel(trainee.causal, kept=not settings.activation_checkpoints)
         if world.several:

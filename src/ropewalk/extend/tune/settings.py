@@ -16,7 +16,9 @@ Decay = Literal["constant", "linear", "cosine"]
 DECAYS: tuple[Decay, ...] = ("constant", "linear", "cosine")
 COUNTINGS: tuple[Counting, ...] = ("reset", "document", "running")
 DTYPES = ("float32", "bfloat16")
-ATTENTION = ("sdpa", "flex_attention", "eager", "flash_attention_2", "flash_attention_3")
+ATTENTION = (
+    "auto", "packed", "sdpa", "flex_attention", "eager", "flash_attention_2", "flash_attention_3",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class TuneSettings:
     clip: float = 1.0
     dtype: str = "float32"
     activation_checkpoints: bool = True
-    attention: str = "sdpa"
+    attention: str = "auto"
     lora: int | None = None
     every: int = 100
     seed: int = 0

@@ -1,0 +1,101 @@
+"""Which attention is trained with: what the model at hand answers alike with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ropewalk.attention.packed import NAME
+from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.extend.tune.attention import choose_attention, handing, set_attention
+from ropewalk.extend.tune.inputs import check_apart
+from ropewalk.extend.tune.settings import TuneSettings
+from ropewalk.models.resolve import read_spec, resolve
+from ropewalk.rope.spec import PositionSpec
+
+Settings = Callable[..., TuneSettings]
+CPU = torch.device("cpu")
+
+
+def spec_of(model: Any, folder: Path) -> PositionSpec:
+    model.config.save_pretrained(folder)
+    return read_spec(resolve(str(folder / "config.json")))
+
+
+def test_documents_go_one_at_a_time_where_the_model_answers_alike(
+    tiny_model: Callable[..., Any], settings: Settings, tmp_path: Path
+) -> None:
+    model = tiny_model("llama")
+    spec = spec_of(model, tmp_path)
+    for asked in ("auto", "packed"):
+        assert choose_attention(model, spec, settings(attention=asked), CPU) == "packed"
+        # It is only tried: the model is measured with its usual attention.
+        assert model.config._attn_implementation == "sdpa"
+    assert choose_attention(model, spec, settings(attention="sdpa"), CPU) == "sdpa"
+    # On a GPU each document would be a launch of its own.
+    assert choose_attention(model, spec, settings(), torch.device("cuda")) == "sdpa"
+
+
+def test_a_model_with_windows_or_capped_scores_keeps_its_usual_attention(
+    tiny_model: Callable[..., Any], settings: Settings, tmp_path: Path
+) -> None:
+    from transformers import AutoModelForCausalLM, Gemma2Config
+
+    windowed = tiny_model("gemma3", sliding_window=16)
+    torch.manual_seed(0)
+    capped = AutoModelForCausalLM.from_config(
+        Gemma2Config(
+            vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, head_dim=8, attn_logit_softcapping=2.0,
+            layer_types=["full_attention"] * 2,
+        )
+    ).eval()  # fmt: skip
+    for model, reason in ((windowed, "its layers see a window only"), (capped, "with softcap")):
+        usual = model.config._attn_implementation
+        spec = spec_of(model, tmp_path / type(model).__name__)
+        assert choose_attention(model, spec, settings(), CPU) == "sdpa"
+        with pytest.raises(UsageError, match=f"--attention packed cannot .*: .*{reason}"):
+            choose_attention(model, spec, settings(attention="packed"), CPU)
+        assert model.config._attn_implementation == usual
+
+
+def test_a_model_that_answers_otherwise_keeps_its_usual_attention(
+    tiny_model: Callable[..., Any],
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ropewalk.attention import packed
+
+    model = tiny_model("llama")
+    spec = spec_of(model, tmp_path)
+
+    def deaf(*given: Any, **other: Any) -> Any:
+        return packed_attention(*given, **(other | {"cu_seq_lens_q": None}))
+
+    packed_attention = packed.packed_attention
+    monkeypatch.setattr(packed, "packed_attention", deaf)
+    assert choose_attention(model, spec, settings(), CPU) == "sdpa"
+    with pytest.raises(UsageError, match="it answers otherwise than with its usual attention"):
+        choose_attention(model, spec, settings(attention="packed"), CPU)
+    # Were it trained with all the same, the trial of every run would find the leak.
+    set_attention(model, "packed")
+    with pytest.raises(ModelFileError, match="lets the tokens of a document reach the next one"):
+        check_apart(model, handing(model, settings()), 1200)
+
+
+@pytest.mark.parametrize("positions", ["reset", "document", "running"])
+@pytest.mark.parametrize("mask", [True, False])
+def test_what_packed_attention_is_handed_keeps_documents_apart_or_does_not(
+    tiny_model: Callable[..., Any], settings: Settings, positions: str, *, mask: bool
+) -> None:
+    model = tiny_model("llama")
+    set_attention(model, "packed")
+    assert model.config._attn_implementation == NAME
+    how = handing(model, settings(mask=mask, positions=positions))
+    assert how.offsets
+    check_apart(model, how, 1200)
