@@ -23,12 +23,15 @@ BASE: dict[str, Any] = {
     "rope.freq_base": 500000.0,
 }
 
+WHOLE = ("general.", "split.", "tokenizer.", "ropewalk.")
+"""How keys begin that have no architecture's name before them."""
+
 
 @pytest.fixture
 def make_gguf(tmp_path: Path) -> GgufMaker:
     """make_gguf(arch, keys, tensors) writes a small GGUF file and returns its path.
 
-    `keys` are without the architecture's prefix unless they start with "general." or "split.".
+    `keys` are without the architecture's prefix unless they start with one of WHOLE.
     Whole numbers are written as UINT32, floats as FLOAT32, as converters do. `tensors` hold
     numpy arrays, slowest axis first.
     """
@@ -42,7 +45,7 @@ def make_gguf(tmp_path: Path) -> GgufMaker:
         path = tmp_path / name
         writer = gguf.GGUFWriter(path, arch)
         for key, value in (keys or {}).items():
-            full = key if key.startswith(("general.", "split.", "tokenizer.")) else f"{arch}.{key}"
+            full = key if key.startswith(WHOLE) else f"{arch}.{key}"
             if isinstance(value, bool):
                 writer.add_bool(full, value)
             elif isinstance(value, int):

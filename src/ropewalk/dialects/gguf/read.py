@@ -20,6 +20,7 @@ from ropewalk.dialects.gguf.archs import (
 )
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.keys import Keys
+from ropewalk.dialects.gguf.record import recorded
 from ropewalk.dialects.gguf.scaling import LLAMA3_LENGTH, Heads, ScalingReader
 from ropewalk.dialects.gguf.windows import WindowReader
 from ropewalk.errors import GgufError, ScheduleError
@@ -114,6 +115,7 @@ class _Reader:
             groups=groups,
             trained=self.trained(groups),
             claimed=Length(self.context_length, self.keys.name("context_length")),
+            extended=recorded(self.keys),
             remarks=tuple(self.keys.remarks),
         )
 

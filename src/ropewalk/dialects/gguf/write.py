@@ -8,7 +8,7 @@ compared before it takes its name.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from ropewalk.dialects.gguf.archs import ARCHITECTURES, UNKNOWN_ARCHITECTURE, Ar
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.keys import Keys
 from ropewalk.dialects.gguf.read import read_gguf
+from ropewalk.dialects.gguf.record import KEY, record_text, stamp
 from ropewalk.dialects.gguf.scaling import STILL_DIVISOR
 from ropewalk.dialects.gguf.weights import FILE_TYPE, QUANTISATION, Numbers, Weights
 from ropewalk.dialects.same import SINGLE, Dialect, require_same
@@ -71,9 +72,12 @@ Value = str | int | float | tuple[int, ...] | None
 
 @dataclass(slots=True)
 class Changes:
-    """What differs in the copy: keys without their prefix (None: taken out), schedule tensors."""
+    """What differs in the copy: keys without their prefix (None: taken out), schedule tensors,
+    and the record of an extension, in the place of any that is there.
+    """
 
     keys: dict[str, Value] = field(default_factory=dict)
+    record: str | None = None
     tensors: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
@@ -110,6 +114,9 @@ def write_gguf(
         _copy(header, changes, part, weights)
         found = read_gguf(part)
         require_same(spec, found, DIALECT)
+        if changes.record is not None:
+            stamp(part, changes.record, found)
+            found = read_gguf(part)
     return found
 
 
@@ -122,7 +129,7 @@ def plan_changes(spec: PositionSpec, header: GgufHeader) -> Changes:
             "(llama-gguf-split --merge) before writing a copy"
         )
     facts = ARCHITECTURES.get(keys.arch, UNKNOWN_ARCHITECTURE)
-    changes = Changes()
+    changes = Changes(record=record_text(spec))
     claimed = spec.claimed.tokens
     if claimed is not None:
         if claimed >= 2**32:
@@ -238,7 +245,7 @@ def _copy(header: GgufHeader, changes: Changes, target: Path, weights: Weights) 
     arch = str(header.metadata["general.architecture"])
     writer = gguf.GGUFWriter(target, arch, endianess=reader.endianess)
     try:
-        for name, value, kind, element in _fields(reader, arch, changes.keys, header.path):
+        for name, value, kind, element in _fields(reader, arch, changes, header.path):
             if name == "general.alignment":
                 writer.data_alignment = value
             if name != QUANTISATION or weights.numbers is None:
@@ -272,7 +279,7 @@ def _is_schedule(name: str) -> bool:
 Field = tuple[str, Any, "gguf.GGUFValueType", "gguf.GGUFValueType | None"]
 
 
-def _fields(reader: Any, arch: str, changed: Mapping[str, Value], path: Path) -> Iterator[Field]:
+def _fields(reader: Any, arch: str, changes: Changes, path: Path) -> Iterator[Field]:
     """Every key of the copy, in the order of the file, new ones last."""
     import gguf
 
@@ -285,7 +292,8 @@ def _fields(reader: Any, arch: str, changed: Mapping[str, Value], path: Path) ->
         elif value is not None:
             yield name, value, types[type(value)], None
 
-    new = {f"{arch}.{key}": value for key, value in changed.items()}
+    new = {f"{arch}.{key}": value for key, value in changes.keys.items()}
+    new[KEY] = changes.record
     for entry in reader.fields.values():
         name = entry.name
         if name.startswith("GGUF.") or name == "general.architecture":

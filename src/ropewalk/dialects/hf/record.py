@@ -18,17 +18,19 @@ RECORD = "ropewalk_extend"
 
 def with_record(config: Mapping[str, object], record: Extended) -> dict[str, object]:
     """A configuration with the record in it, in the place of an earlier one."""
+    return {**config, RECORD: record_values(record)}
+
+
+def record_values(record: Extended) -> dict[str, object]:
+    """The record as an object of JSON."""
     return {
-        **config,
-        RECORD: {
-            "tool": record.tool,
-            "method": record.method,
-            "trained_tokens": record.trained,
-            "target_tokens": record.target,
-            "made_for_tokens": record.made_for,
-            "base_before": record.base,
-            "fingerprint": record.fingerprint,
-        },
+        "tool": record.tool,
+        "method": record.method,
+        "trained_tokens": record.trained,
+        "target_tokens": record.target,
+        "made_for_tokens": record.made_for,
+        "base_before": record.base,
+        "fingerprint": record.fingerprint,
     }
 
 
