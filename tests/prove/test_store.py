@@ -153,6 +153,40 @@ def test_a_folder_without_results_says_so(tmp_path: Path) -> None:
         Store.read(tmp_path / "nowhere")
 
 
+def test_a_run_that_has_only_begun_has_no_results_yet(tmp_path: Path) -> None:
+    # What a reader finds, or a kill leaves, between the making of the file and its first content.
+    (tmp_path / DATABASE).touch()
+    with pytest.raises(StoreError, match="holds no results yet: its run has only just begun"):
+        Store.read(tmp_path)
+    with Store.open(tmp_path, FACTS) as store:
+        assert store.facts() == FACTS
+
+
+def test_a_reader_finds_a_new_file_whole_or_with_nothing_in_it(tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from ropewalk.prove.store import Store
+for number in range(100):
+    Store.open(Path(sys.argv[1]) / str(number), {"model": "aa", "seed": "0"}).close()
+"""
+    writer = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
+    early = 0
+    for number in range(100):
+        while True:
+            try:
+                with Store.read(tmp_path / str(number)) as store:
+                    assert store.facts() == {"model": "aa", "seed": "0"}
+                    assert store.rows() == []
+                break
+            except StoreError as error:
+                early += 1
+                assert "holds no results" in str(error)  # noqa: PT017 - nor is anything else allowed
+                assert writer.poll() in (None, 0)
+    assert writer.wait(60) == 0
+    assert early > 0
+
+
 def test_a_file_in_the_place_of_the_folder_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(StoreError, match="choose another --out folder"):

@@ -43,8 +43,9 @@ schedule, hash of the tokenizer, seed, hash of the haystack, version of the prom
 number type, prompt style, what prompts share. Lengths, depths and trials may grow in the same
 folder."""
 
-_SCHEMA = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+_SCHEMA = (
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    """
 CREATE TABLE answers (
     prompt_hash TEXT PRIMARY KEY,
     length INTEGER NOT NULL, depth REAL NOT NULL, trial INTEGER NOT NULL, control TEXT NOT NULL,
@@ -54,8 +55,9 @@ CREATE TABLE answers (
     outcome TEXT NOT NULL, log_probability REAL, printed TEXT NOT NULL, seconds REAL NOT NULL,
     details TEXT NOT NULL, sharing TEXT NOT NULL, tokens_read INTEGER NOT NULL,
     prompt_text TEXT NOT NULL
-);
-"""
+)
+""",
+)
 
 _COLUMNS = ", ".join(COLUMNS)
 
@@ -109,8 +111,8 @@ class Store:
                 connection = sqlite3.connect(folder / DATABASE, timeout=30)
             store = cls(folder, connection, lock)
             try:
-                store._prepare()
-                store._adopt(facts)
+                if not store._begin(facts):
+                    store._adopt(facts)
             except StoreError:
                 connection.close()
                 raise
@@ -123,7 +125,8 @@ class Store:
     def read(cls, folder: Path) -> Self:
         """Open the results of `folder` to read, also while a run writes there.
 
-        Raises StoreError when there are none, or the file is damaged or of a newer version.
+        Raises StoreError when there are none, or none yet, or the file is damaged or of a newer
+        version.
         """
         path = folder / DATABASE
         if not path.is_file():
@@ -140,6 +143,11 @@ class Store:
         try:
             with _explained(folder, "read the results"):
                 connection.execute("PRAGMA query_only = ON")
+                if store._is_empty():
+                    raise StoreError(
+                        f"{folder} holds no results yet: its run has only just begun, or was "
+                        "stopped before it had. The command that made the folder goes on with it."
+                    )
                 store._check_version()
         except StoreError:
             connection.close()
@@ -224,23 +232,37 @@ class Store:
     def note(self, facts: Mapping[str, str]) -> None:
         """Keep what was found out about the run on the way, in the place of what was known."""
         with _explained(self.folder, "keep the facts of the run"), self._connection:
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", list(facts.items())
-            )
+            self._keep(facts)
 
-    def _prepare(self) -> None:
-        """Make the tables in a new file; check the version of an old one."""
+    def _keep(self, facts: Mapping[str, str]) -> None:
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", list(facts.items())
+        )
+
+    def _begin(self, facts: Mapping[str, str]) -> bool:
+        """Make the tables in a new file, with the facts; check the version of an old one.
+
+        Whether it was new.
+        """
         with _explained(self.folder, "open the results"):
             self._connection.execute("PRAGMA synchronous = FULL")
-            empty = not self._connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-            if not empty:
+            if not self._is_empty():
                 self._check_version()
-                return
-            # One transaction: a process killed here leaves an empty file, not half a schema.
-            self._connection.executescript(
-                f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION_ID}; "
-                f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-            )
+                return False
+            # One transaction: a reader, or a process killed here, finds an empty file or all of it.
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                for statement in (
+                    *_SCHEMA,
+                    f"PRAGMA application_id = {APPLICATION_ID}",
+                    f"PRAGMA user_version = {SCHEMA_VERSION}",
+                ):
+                    self._connection.execute(statement)
+                self._keep(facts)
+            return True
+
+    def _is_empty(self) -> bool:
+        return not self._connection.execute("SELECT 1 FROM sqlite_master").fetchone()
 
     def _check_version(self) -> None:
         path = self.folder / DATABASE
