@@ -2,11 +2,12 @@
 
 Both train the same model from the same weights on the same packed rows of 1,024 tokens with
 AdamW, and their first losses must be equal to 1e-4 before anything is timed. The plain loop hands
-rows over with positions that begin again, which keeps documents apart there too, and has the
-logits of a whole row at once; `tune` runs the head over pieces of a row. Each is timed with all
-activations kept and with blocks computed twice; there `tune`, whose default this is, computes the
-head twice as well, which costs time and saves the logits' memory. All four take turns in every
-round; a ratio is the median of the rounds' ratios.
+rows over with positions that begin again, which keeps documents apart there too, by a mask, and has
+the logits of a whole row at once; `tune` takes documents through attention one at a time and runs
+the head over pieces of a row. Each is timed with all activations kept and with blocks computed
+twice; there `tune`, whose default this is, computes the head twice as well, which costs time and
+saves the logits' memory. All four take turns in every round; a ratio is the median of the rounds'
+ratios.
 
     python -m benchmarks.tune [--model tiny|smollm2] [--rounds 12] [--rows 4] [--write]
 
@@ -31,6 +32,7 @@ from benchmarks.cpu_report import machine
 from benchmarks.cpu_timing import measure
 from ropewalk.extend.session import extend
 from ropewalk.extend.settings import ExtendSettings
+from ropewalk.extend.tune.attention import set_attention
 from ropewalk.extend.tune.data import StepRows
 from ropewalk.extend.tune.loop import Trainer
 from ropewalk.extend.tune.loss import LossModel
@@ -113,6 +115,7 @@ def measured(model: str, home: Path, rows: int, rounds: int) -> Iterator[Row]:
         if name.startswith("plain"):
             steps[name] = Plain(trainee.causal, taken, settings).step
         else:
+            set_attention(trainee.causal, trainee.attention)
             loss = LossModel(trainee.causal, kept=not settings.activation_checkpoints)
             world = World(0, 1, torch.device("cpu"))
             steps[name] = Trainer(loss, adamw(loss, settings), taken, settings, world).step
