@@ -57,6 +57,25 @@ def test_what_the_readme_says_of_an_extension_stands_in_its_kept_result() -> Non
         assert max(apart) < most
 
 
+def test_what_is_said_of_packed_rows_stands_in_the_kept_results() -> None:
+    packing = (ROOT / "benchmarks" / "results" / "packing.md").read_text(encoding="utf-8")
+    row = r"4096 tokens in (\d) documents, with gradients: SDPA with the mask, times ours"
+    found = re.search(rf"\| attention, {row} \| ([\d.]+) ", packing)
+    assert found is not None
+    said = (
+        f"{float(found[2]):.1f} times as fast as SDPA with the mask, forward and\n"
+        f"backward, for 4,096 tokens in {found[1]} documents"
+    )
+    assert said in README
+    tune = (ROOT / "benchmarks" / "results" / "tune-tiny.md").read_text(encoding="utf-8")
+    kept, twice = re.findall(r"activations \w+: tune's tokens a second .*\| ([\d.]+) ", tune)
+    words = (
+        f"{float(kept):.2f} times its\ntokens a second with activations kept and "
+        f"{float(twice):.2f} times without"
+    )
+    assert words in (ROOT / "docs" / "tune.md").read_text(encoding="utf-8")
+
+
 def test_the_readme_names_the_two_commands_first() -> None:
     first_screen = "\n".join(README.splitlines()[:20])
     assert "make demo" in first_screen
