@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from ropewalk.attention.packed import NAME
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.extend.tune.attention import choose_attention, handing, set_attention
 from ropewalk.extend.tune.inputs import check_apart
-from ropewalk.extend.tune.settings import TuneSettings
+from ropewalk.extend.tune.settings import TuneSettings, parse_mix
 from ropewalk.models.resolve import read_spec, resolve
-from ropewalk.rope.spec import PositionSpec
+from ropewalk.rope.spec import PositionSpec, Window
 
 Settings = Callable[..., TuneSettings]
 CPU = torch.device("cpu")
@@ -40,12 +41,36 @@ def test_documents_go_one_at_a_time_where_the_model_answers_alike(
     assert choose_attention(model, spec, settings(), torch.device("cuda")) == "sdpa"
 
 
-def test_a_model_with_windows_or_capped_scores_keeps_its_usual_attention(
+def test_a_sliding_window_is_tried_on_documents_that_are_longer(
+    tiny_model: Callable[..., Any],
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ropewalk.attention import packed
+
+    model = tiny_model("gemma3", sliding_window=16)
+    spec = spec_of(model, tmp_path)
+    assert choose_attention(model, spec, settings(), CPU) == "packed"
+    packed_attention = packed.packed_attention
+
+    def near_sighted(*given: Any, sliding_window: Any = None, **other: Any) -> Any:
+        assert sliding_window in (None, 16)
+        return packed_attention(*given, **other)
+
+    monkeypatch.setattr(packed, "packed_attention", near_sighted)
+    assert choose_attention(model, spec, settings(), CPU) == "sdpa"
+    # A window that no document reaches beyond makes no difference.
+    within = settings(mix=parse_mix("16"))
+    assert choose_attention(model, spec, within, CPU) == "packed"
+
+
+def test_a_model_with_other_windows_or_capped_scores_keeps_its_usual_attention(
     tiny_model: Callable[..., Any], settings: Settings, tmp_path: Path
 ) -> None:
     from transformers import AutoModelForCausalLM, Gemma2Config
 
-    windowed = tiny_model("gemma3", sliding_window=16)
+    long = tiny_model("gemma3", sliding_window=2000)
     torch.manual_seed(0)
     capped = AutoModelForCausalLM.from_config(
         Gemma2Config(
@@ -54,13 +79,18 @@ def test_a_model_with_windows_or_capped_scores_keeps_its_usual_attention(
             layer_types=["full_attention"] * 2,
         )
     ).eval()  # fmt: skip
-    for model, reason in ((windowed, "its layers see a window only"), (capped, "with softcap")):
+    for model, reason in ((long, "a window of 2000 tokens, too long"), (capped, "with softcap")):
         usual = model.config._attn_implementation
         spec = spec_of(model, tmp_path / type(model).__name__)
-        assert choose_attention(model, spec, settings(), CPU) == "sdpa"
+        asked = settings(mix=parse_mix("4k"))
+        assert choose_attention(model, spec, asked, CPU) == "sdpa"
         with pytest.raises(UsageError, match=f"--attention packed cannot .*: .*{reason}"):
-            choose_attention(model, spec, settings(attention="packed"), CPU)
+            choose_attention(model, spec, replace(asked, attention="packed"), CPU)
         assert model.config._attn_implementation == usual
+    spec = spec_of(tiny_model("llama"), tmp_path / "chunked")
+    (group,) = spec.groups
+    chunked = replace(spec, groups=(replace(group, window=Window(16, "chunked")),))
+    assert choose_attention(tiny_model("llama"), chunked, settings(), CPU) == "sdpa"
 
 
 def test_a_model_that_answers_otherwise_keeps_its_usual_attention(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropewalk.attention import packed
 from ropewalk.errors import UsageError
-from ropewalk.extend.tune.inputs import Handing, probe
+from ropewalk.extend.tune.inputs import PROBE, Handing, probe
 from ropewalk.extend.tune.settings import TuneSettings
 from ropewalk.packing.batch import stack
 from ropewalk.rope.spec import PositionSpec
@@ -14,6 +14,9 @@ from ropewalk.rope.spec import PositionSpec
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+MOST_TRIED = 1024
+"""The longest window, in tokens, that two documents are made longer than to try it."""
 
 
 def choose_attention(
@@ -30,7 +33,7 @@ def choose_attention(
     if asked in ("auto", "packed"):
         if asked == "auto" and device.type != "cpu":
             return "sdpa"
-        reason = _why_not_packed(causal, spec)
+        reason = _why_not_packed(causal, spec, settings.mix.longest)
         if reason is None:
             return "packed"
         if asked == "packed":
@@ -68,18 +71,25 @@ def handing(causal: Any, settings: TuneSettings) -> Handing:
     return Handing(settings.mask, settings.positions, offsets=name == packed.NAME)
 
 
-def _why_not_packed(causal: Any, spec: PositionSpec) -> str | None:
-    """Why documents cannot go through a model one at a time, or None: tried on two of them."""
-    if any(group.window is not None for group in spec.groups):
-        return "its layers see a window only"
+def _why_not_packed(causal: Any, spec: PositionSpec, longest: int) -> str | None:
+    """Why documents of `longest` tokens at most cannot go through a model one at a time, or None:
+    tried on two of them, which are longer than any window that documents could reach beyond.
+    """
+    windows = [group.window for group in spec.groups if group.window is not None]
+    if any(window.kind != "sliding" for window in windows):
+        return "its layers see a window of another kind than a sliding one"
+    felt = max((window.size for window in windows if window.size < longest), default=0)
+    if felt > MOST_TRIED:
+        return f"its layers see a window of {felt} tokens, too long a one to be tried here"
+    size = PROBE + felt
     if not getattr(causal, "_supports_attention_backend", False):
         return "its attention cannot be replaced"
     usual = causal.config._attn_implementation
     rows = int(causal.get_input_embeddings().weight.shape[0])
     try:
-        expected = _logits(causal, Handing(), rows)
+        expected = _logits(causal, Handing(), rows, size)
         set_attention(causal, "packed")
-        got = _logits(causal, Handing(offsets=True), rows)
+        got = _logits(causal, Handing(offsets=True), rows, size)
     except (UsageError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         return " ".join(str(error).split())[:200]
     finally:
@@ -88,10 +98,10 @@ def _why_not_packed(causal: Any, spec: PositionSpec) -> str | None:
     return None if apart < 1e-3 else "it answers otherwise than with its usual attention"
 
 
-def _logits(causal: Any, how: Handing, rows: int) -> Tensor:
+def _logits(causal: Any, how: Handing, rows: int, size: int) -> Tensor:
     import torch
 
-    batch = stack([probe(rows)[0]], how.positions)
+    batch = stack([probe(rows, size)[0]], how.positions)
     with torch.inference_mode():
         given = how.of(batch, causal.config.get_text_config())
         logits: Tensor = causal(**given, use_cache=False).logits.float()

@@ -24,7 +24,7 @@ from ropewalk.packing.pack import PackedRow
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PROBE = 8
+PROBE = 8
 """Tokens of each of the two documents that are tried."""
 
 
@@ -118,7 +118,7 @@ def check_apart(model: Any, handing: Handing, vocabulary: int) -> None:
         raise ModelFileError(
             f"{type(model).__name__} cannot be handed packed rows: {said}; try another --attention"
         ) from error
-    first, second = logits.logits[:, _PROBE:].float()
+    first, second = logits.logits[:, PROBE:].float()
     # Expert layers may round a little differently; a leak is far beyond this.
     leaks = float((first - second).abs().max()) > 0.02 * float(first.std())
     if leaks and handing.mask:
@@ -134,14 +134,14 @@ def check_apart(model: Any, handing: Handing, vocabulary: int) -> None:
         )
 
 
-def probe(vocabulary: int) -> list[PackedRow]:
-    """Two rows of the same two documents of `_PROBE` tokens, but for the tokens of the first."""
+def probe(vocabulary: int, size: int = PROBE) -> list[PackedRow]:
+    """Two rows of the same two documents of `size` tokens, but for the tokens of the first."""
     import torch
 
-    layout = Layout.of([_PROBE, _PROBE])
-    one = torch.arange(2 * _PROBE) * (vocabulary // (2 * _PROBE + 1) or 1) % vocabulary
+    layout = Layout.of([size, size])
+    one = torch.arange(2 * size) * (vocabulary // (2 * PROBE + 1) or 1) % vocabulary
     other = one.clone()
-    other[:_PROBE] = (one[:_PROBE] + vocabulary // 2) % vocabulary
+    other[:size] = (one[:size] + vocabulary // 2) % vocabulary
     return [PackedRow(ids.numpy().astype("int32"), layout) for ids in (one, other)]
 
 
