@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import LengthError, RopewalkError, ScheduleMismatchError, StoreError
-from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Prompt
+from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Prompt, Row
 from ropewalk.prove.plan import Plan, make_plan
 from ropewalk.prove.runner import Event, RunResult, run
 from ropewalk.prove.store import Store
@@ -89,6 +89,25 @@ def test_ctrl_c_keeps_what_was_answered_and_the_next_run_goes_on(store: Store) -
     subject = Fake()
     assert go(store, subject) == RunResult(done=16, remaining=0, asked=11, interrupted=False)
     assert subject.asked == list(PLAN.cells[5:])
+
+
+def test_ctrl_c_right_after_an_answer_was_kept_counts_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Store.add
+
+    def interrupted(self: Store, row: Row, text: str) -> None:
+        add(self, row, text)
+        if row.cell == PLAN.cells[5]:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "add", interrupted)
+        ended = go(store, Fake())
+    assert (ended.done, ended.remaining, ended.interrupted) == (len(store.rows()), 10, True)
+    subject = Fake()
+    assert go(store, subject).remaining == 0
+    assert subject.asked == list(PLAN.cells[6:])
 
 
 class OutOfMemoryError(RuntimeError):

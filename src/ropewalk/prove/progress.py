@@ -82,9 +82,8 @@ class Progress:
         cost: CostModel | None = None,
         pace: Callable[[Row], Pace] = shared_row,
     ) -> None:
-        kept = [row for row in store.rows() if row.sharing is sharing]
-        rows = [row for row in kept if row.answer.outcome is not Outcome.ERROR]
-        self._plan = plan
+        self._plan, self._store, self._sharing = plan, store, sharing
+        rows = self._answered()
         self._work = work
         self._guess = cost or CostModel()
         self._pace = pace
@@ -94,6 +93,11 @@ class Progress:
         # Kept answers of the same folder tell from the first cell on how fast this goes.
         self._seen = [pace(row) for row in rows if row.answer.outcome in JUDGED]
         self._asked = 0
+
+    def _answered(self) -> list[Row]:
+        """The kept rows of the run's own sharing, without ERRORs."""
+        kept = (row for row in self._store.rows() if row.sharing is self._sharing)
+        return [row for row in kept if row.answer.outcome is not Outcome.ERROR]
 
     def skip(self, cell: Cell) -> Event:
         """Note a cell that was answered by an earlier call."""
@@ -118,7 +122,10 @@ class Progress:
         return self._guess.fit_work(self._seen)
 
     def result(self, *, interrupted: bool, out_of_time: bool = False) -> RunResult:
-        """How the run ended."""
+        """How the run ended. What is kept is counted anew: an interrupt may have come in between
+        the keeping of an answer and the noting of it.
+        """
+        self._done |= {row.cell for row in self._answered()} & set(self._plan.cells)
         done = len(self._done)
         remaining = len(self._plan.cells) - done
         return RunResult(done, remaining, self._asked, interrupted, out_of_time)
