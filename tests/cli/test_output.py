@@ -178,6 +178,25 @@ def test_progress_on_a_terminal_is_a_bar_with_an_eta_through_all_phases(
     assert seen.rstrip().endswith("\x1b[2K")
 
 
+AT_ONCE = """
+from ropewalk.cli.progress import ProofProgress
+
+with ProofProgress() as shown:
+    for phase in ("one", "two", "three"):
+        shown.say(phase)
+        shown.share(0, 4)
+        shown.share(1, 4)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_phases_that_are_over_before_a_tick_of_the_clock_are_seen(tmp_path: Path) -> None:
+    seen, _, exit_code = on_a_terminal(["-c", AT_ONCE], tmp_path)
+    assert exit_code == 0
+    for phase in ("one", "two", "three"):
+        assert re.search(rf"{phase} \S+ +1/4  ETA 0:00", unpainted(seen))
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_a_phase_whose_share_is_known_has_an_eta_and_the_next_one_starts_afresh(
     tmp_path: Path,

@@ -147,15 +147,22 @@ class ProofProgress:
 
 
 class _Bar:
-    """One task of rich's progress display, started afresh for each phase."""
+    """One task of rich's progress display, started afresh for each phase.
+
+    Between its ticks it is painted where a phase begins and twice after that, so that one that is
+    over before the next tick was seen, with its count and its ETA.
+    """
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
+        self._at_once = 0
         self._task: TaskID = progress.add_task("starting", total=None, count="", due=None)
 
     def begin(self, phase: str) -> None:
         """A phase of which nothing is known yet: the bar only pulses."""
         self.progress.reset(self._task, total=None, description=phase, count="", due=None)
+        self.progress.refresh()
+        self._at_once = 2
 
     def update(self, words: str, done: int, total: int, count: str, eta: float | None) -> None:
         """Where the phase stands, and how many seconds it should still take, if that is known."""
@@ -163,3 +170,6 @@ class _Bar:
         self.progress.update(
             self._task, description=words, completed=done, total=total, count=count, due=due
         )
+        if self._at_once:
+            self._at_once -= 1
+            self.progress.refresh()
