@@ -14,11 +14,18 @@ import pytest
 from ropewalk.extend.tune.session import tune
 from tests.extend.tune.test_session import losses, six
 
+# Slow enough for the test to see the second step before the last, however busy the machine is.
 PROGRAM = """
-import sys
+import sys, time
 from pathlib import Path
+from ropewalk.extend.tune.loop import Trainer
 from ropewalk.extend.tune.session import tune
 from tests.extend.tune.test_session import six
+step = Trainer.step
+def slow(self):
+    time.sleep(0.5)
+    return step(self)
+Trainer.step = slow
 tune(six(*map(Path, sys.argv[1:4])))
 """
 
