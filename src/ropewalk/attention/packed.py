@@ -3,7 +3,7 @@
 A mask of length x length costs every row the square of its length, whoever may see whom. Documents
 known by their offsets each go through the plain causal kernel instead, which costs the sum of the
 squares of their lengths. On a GPU the kernels with offsets of their own (flash-attn's varlen,
-FlexAttention) do as much in one launch; on a CPU nothing else does.
+FlexAttention) do as much in one launch; on a CPU FlexAttention does too, but has no gradients.
 
 For models of transformers: `register()`, then the offsets as keyword arguments beside the ids.
 
@@ -21,7 +21,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ropewalk.attention.visible import Visible
 from ropewalk.errors import UsageError
+from ropewalk.rope.spec import Window
 
 NAME = "ropewalk-packed"
 
@@ -92,7 +94,7 @@ def by_document(
         one_q, one_k, one_v = (part.transpose(0, 1)[None] for part in each)
         done = functional.scaled_dot_product_attention(
             one_q, one_k, one_v,
-            attn_mask=None if reach is None else _band(size, reach, q.device),
+            attn_mask=None if reach is None else _within(size, reach, q.device),
             dropout_p=dropout, is_causal=reach is None, scale=scale,
             enable_gqa=heads != k.shape[1],
         )  # fmt: skip
@@ -147,8 +149,9 @@ def _sizes(offsets: Tensor | None, batch: int, length: int) -> list[int]:
     return sizes
 
 
-def _band(length: int, window: int, device: torch.device) -> Tensor:
-    """Which of a document's keys each query sees, (length, length)."""
-    order = torch.arange(length, device=device)
-    behind = order[:, None] - order[None, :]
-    return (behind >= 0) & (behind < window)
+def _within(length: int, window: int, device: torch.device) -> Tensor:
+    """Which of a document's keys each query sees, (1, 1, length, length)."""
+    order = torch.arange(length, device=device)[None]
+    return Visible(
+        q_positions=order, k_positions=order, same_tokens=True, causal=True, window=Window(window)
+    ).matrix()
