@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from ropewalk.dialects.gguf.keys import Keys
-from ropewalk.dialects.hf.record import RECORD, read_record, record_values
+from ropewalk.dialects.hf.record import read_record, record_values
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.rope.frequencies import schedule_fingerprint
 from ropewalk.rope.spec import Extended, PositionSpec
@@ -55,7 +55,7 @@ def recorded(keys: Keys) -> Extended | None:
     except (ValueError, RecursionError):
         values = text
     notes = Notes()
-    found = read_record(Section({RECORD: values}, str(keys.header.path)), notes)
+    found = read_record(Section({KEY: values}, str(keys.header.path)), notes, KEY)
     for remark in notes.remarks:
-        keys.remark(remark.code, remark.text.replace(RECORD, KEY), remark.remedy)
+        keys.remark(remark.code, remark.text, remark.remedy)
     return found

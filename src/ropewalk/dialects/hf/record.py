@@ -34,14 +34,14 @@ def record_values(record: Extended) -> dict[str, object]:
     }
 
 
-def read_record(config: Section, notes: Notes) -> Extended | None:
-    """The record of a configuration, None without one; one that is not whole is remarked on."""
+def read_record(config: Section, notes: Notes, key: str = RECORD) -> Extended | None:
+    """The record under `key`, None without one; one that is not whole is remarked on."""
     try:
-        told = config.section(RECORD)
+        told = config.section(key)
         if told is None:
             return None
-        words = [told.text(key) for key in ("tool", "method", "fingerprint")]
-        lengths = [told.length(f"{key}_tokens") for key in ("trained", "target", "made_for")]
+        words = [told.text(name) for name in ("tool", "method", "fingerprint")]
+        lengths = [told.length(f"{name}_tokens") for name in ("trained", "target", "made_for")]
         base = told.number("base_before")
     except ConfigError as error:
         notes.note("record-not-read", f"{error}; the record says nothing here")
@@ -49,6 +49,6 @@ def read_record(config: Section, notes: Notes) -> Extended | None:
     tool, method, fingerprint = words
     trained, target, made_for = lengths
     if not (tool and method and fingerprint and trained and target and made_for and base):
-        notes.note("record-not-read", f"{RECORD} is not whole, and says nothing here")
+        notes.note("record-not-read", f"{key} is not whole, and says nothing here")
         return None
     return Extended(tool, method, trained, target, made_for, base, fingerprint)
