@@ -91,14 +91,15 @@ def joined(device: str) -> Iterator[World]:
         chosen = torch.device("cuda", local)
         torch.cuda.set_device(chosen)
     dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo", timeout=WAIT)
-    _left.append(size)
+    _groups.append(size)
     try:
         yield World(rank, size, chosen)
     finally:
         dist.destroy_process_group()
 
 
-_left: list[int] = []
+_groups: list[int] = []
+"""How many processes each group had that this process was in."""
 
 
 def leave(status: int) -> None:
@@ -108,7 +109,7 @@ def leave(status: int) -> None:
     them that drops its last tensor while the interpreter is taken down asks for a lock that is no
     longer given, and the process ends in SIGABRT with its work done (seen in 2 of 300 runs).
     """
-    if _left:
+    if _groups:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError):
                 stream.flush()
