@@ -68,9 +68,11 @@ class EffectiveLength:
 
     `certain`: every tested length up to it has its pooled interval above the threshold.
     `possible`: no tested length up to it has its pooled interval below the threshold.
-    None: not even the shortest. `more_trials`: about how many further trials a cell would settle
-    the first length that is not certain if the model goes on as it did; 0 when it is settled, or
-    when no number of trials would settle it (the sentence says which).
+    None: not even the shortest. `more_trials`: about how many further trials a cell would make the
+    first length that is not certain pass if the model goes on as it did; 0 when it is settled, or
+    when no number of trials would do (the sentence says which). `open_end`: nothing failed, so
+    that `possible` is just the longest length with a judged answer, and says nothing of what lies
+    beyond it.
     """
 
     certain: int | None
@@ -80,6 +82,7 @@ class EffectiveLength:
     more_trials: int
     sentence: str
     """The result in one plain sentence."""
+    open_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +127,7 @@ class RunSummary:
     """What the schedule has to say of lengths that fall short of the threshold."""
     interval: str = "Wilson 95 %"
     """What the intervals of pooled lengths are called."""
+    trained_source: str = ""
+    """Who says what `trained_length` is, or that it is a guess."""
+    unit: str = "trial"
+    """What further trials bring: a "trial" a cell, or a "document" with all its questions."""

@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from ropewalk.prove.cells import UNJUDGED, Outcome
-from ropewalk.prove.summary import CellSummary, Reason, RunSummary, Share
+from ropewalk.prove.summary import CellSummary, EffectiveLength, Reason, RunSummary, Share
 
 _STOPS = (
     (0.0, (0xB8, 0x4E, 0x14)),
@@ -113,6 +113,13 @@ def why(reason: Reason) -> str:
     if not reason.likely:
         return f"{where}: nothing in the schedule speaks against it."
     return f"{where}, likely because {'; '.join(reason.likely)}."
+
+
+def further(effective: EffectiveLength, unit: str) -> str:
+    """What more trials may do for the first length that is not certain."""
+    count = effective.more_trials
+    what = f"{tokens(count)} more {unit}{'s' * (count > 1)}{' a cell' * (unit == 'trial')}"
+    return f"about {what} would make the next length certain, if it goes on so"
 
 
 def colour(value: float) -> str:

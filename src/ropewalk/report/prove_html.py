@@ -221,6 +221,7 @@ def _page(
             "fraction": heatmap.fraction,
             "interval": heatmap.interval,
             "why": heatmap.why,
+            "further": heatmap.further,
         }
     )
     facts = readable_facts(summary.facts)

@@ -38,6 +38,7 @@ class _Glyphs:
     claimed: str
     certain: tuple[str, str]
     possible: tuple[str, str]
+    open_end: str
 
     def shade(self, value: float) -> str:
         """Return the shade of a share; the first and last are kept for exactly 0 and 1."""
@@ -46,8 +47,8 @@ class _Glyphs:
         return self.shades[1 + min(2, int(3 * value))]
 
 
-_UNICODE = _Glyphs(("··", "░░", "▒▒", "▓▓", "██"), "┆", ("═", "╡"), ("─", "┤"))
-_ASCII = _Glyphs(("..", "--", "++", "**", "##"), ":", ("=", "]"), ("-", "]"))
+_UNICODE = _Glyphs(("··", "░░", "▒▒", "▓▓", "██"), "┆", ("═", "╡"), ("─", "┤"), "→")
+_ASCII = _Glyphs(("..", "--", "++", "**", "##"), ":", ("=", "]"), ("-", "]"), ">")
 _WORDS = {
     Mark.UNASKED: ("?", "not asked yet"),
     Mark.OVERFLOW: ("OVER", "does not fit"),
@@ -91,12 +92,18 @@ class _Block:
             return [(text.rjust(at - 1) + " " + self.glyphs.claimed, "bold")]
         return [(" " * at + self.glyphs.claimed + " " + text, "bold")]
 
-    def bar(self, label: str, strokes: tuple[str, str], covered: int) -> Line:
-        """Lay out a bar over the first `covered` columns of the whole map, as far as in here."""
+    def bar(
+        self, label: str, strokes: tuple[str, str], covered: int, *, goes_on: bool = False
+    ) -> Line:
+        """Lay out a bar over the first `covered` columns of the whole map, as far as in here.
+
+        One that `goes_on` ends openly: where it would have ended was not asked.
+        """
         here = min(max(covered - self.first, 0), self.last - self.first)
         length = here * (self.width + 1)
         ends_here = covered <= self.last and here > 0
         stroke, end = strokes
+        end = self.glyphs.open_end if goes_on else end
         body = stroke * (length - 1) + end if ends_here else stroke * length
         return [(label.ljust(_LABEL) + " " + body, "dim" if not here else "")]
 
@@ -233,7 +240,7 @@ def _block_lines(summary: RunSummary, block: _Block) -> Iterator[Line]:
     certain = heatmap.columns_within(summary.lengths, effective.certain)
     possible = heatmap.columns_within(summary.lengths, effective.possible)
     yield block.bar("certain", glyphs.certain, certain)
-    yield block.bar("possible", glyphs.possible, possible)
+    yield block.bar("possible", glyphs.possible, possible, goes_on=effective.open_end)
 
 
 def _legend(summary: RunSummary, width: int, glyphs: _Glyphs) -> Iterator[Line]:
@@ -247,6 +254,8 @@ def _legend(summary: RunSummary, width: int, glyphs: _Glyphs) -> Iterator[Line]:
     legend += " ^ some prompts did not fit." if "^" in flags else ""
     legend += " ~ some were cut, refused or empty." if "~" in flags else ""
     legend += f" Intervals: {summary.interval}."
+    if summary.effective.open_end:
+        legend += f" {glyphs.open_end} nothing failed as far as was asked."
     if summary.claimed_length is not None:
         legend += f" {glyphs.claimed} where the claimed length ends."
     yield from _wrapped(legend, width, "dim")
@@ -256,12 +265,15 @@ def _result(summary: RunSummary, width: int) -> Iterator[Line]:
     effective = summary.effective
     claimed = heatmap.tokens(summary.claimed_length)
     trained = heatmap.tokens(summary.trained_length)
-    reach = f"[{_end(effective.certain)}, {_end(effective.possible)}]"
+    reach = f"[{_end(effective.certain)}, {_end(effective.possible)}] tokens, certain and possible"
+    if effective.open_end:
+        reach += ", as far as was asked"
     source = f" ({visible(summary.claimed_source)})" if summary.claimed_source else ""
     threshold = f"{heatmap.percent(effective.threshold)}, {visible(effective.threshold_rule)}"
     yield from _labelled("claimed", f"{claimed} tokens{source}", width)
-    yield from _labelled("trained", f"{trained} tokens", width)
-    yield from _labelled("effective", f"{reach} tokens, certain and possible", width, "bold")
+    by = f" ({visible(summary.trained_source)})" if summary.trained_source else ""
+    yield from _labelled("trained", f"{trained} tokens{by}", width)
+    yield from _labelled("effective", reach, width, "bold")
     yield from _labelled("threshold", threshold, width)
     yield from _wrapped(visible(effective.sentence), width, "bold")
     for reason in summary.reasons:

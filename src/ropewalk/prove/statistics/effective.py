@@ -93,6 +93,7 @@ def judge(
         threshold_rule=_rule(threshold, bar, seen),
         more_trials=more,
         sentence=sentences.result(found),
+        open_end=possible is not None and all(each.verdict != "fails" for each in columns),
     )
 
 

@@ -34,6 +34,7 @@ def summarise(
     claimed_length: int | None = None,
     claimed_source: str = "",
     trained_length: int | None = None,
+    trained_source: str = "",
     facts: Mapping[str, str] | None = None,
     evidence: Evidence = Independent(),  # noqa: B008 - frozen
     grown: Mapping[int, int] | None = None,
@@ -73,6 +74,8 @@ def summarise(
         trained_length=trained_length,
         facts=dict(facts or {}),
         interval=evidence.interval,
+        trained_source=trained_source,
+        unit=evidence.unit,
     )
 
 
