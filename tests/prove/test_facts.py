@@ -48,6 +48,7 @@ def test_texts_give_back_grid_threshold_and_lengths(
         claimed_length=lengths[0],
         claimed_source="max_position_embeddings",
         trained_length=lengths[1],
+        trained_source="somewhere" if lengths[1] else "",
         facts={**facts, "asked": "8 prompts, 12,000 tokens, 4 s, 3,000 tokens a second"},
     )
     assert summary == wanted

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ropewalk.extend.serve import Options
 from ropewalk.rope.frequencies import frequencies
+from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import PositionSpec
 
@@ -43,7 +44,9 @@ class Card:
             f"Made from {self.name} with `ropewalk extend` by the method `{self.method}`. No "
             "weight was changed: only the frequencies by which positions turn."
         )
-        lines += ["", f"- Trained on {self.after.trained.tokens:,} tokens."]
+        trained = trained_length(self.before)
+        guessed = "" if trained.stated else f" ({trained.source})"
+        lines += ["", f"- Trained on {trained.tokens or 0:,} tokens{guessed}."]
         lines += [f"- {line}" for line in schedule_lines(self.before, self.after)]
         lines.append("- Measured: " + ("" if self.measured else "nothing; measure it before use."))
         lines += [f"  - {line}" for line in self.measured]

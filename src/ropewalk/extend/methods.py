@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from ropewalk import __version__
 from ropewalk.errors import ScheduleError
+from ropewalk.rope import lengths
 from ropewalk.rope.diagnostics import critical_base, critical_dimension
 from ropewalk.rope.frequencies import schedule, schedule_fingerprint
 from ropewalk.rope.scaling import (
@@ -183,11 +184,11 @@ def extended(
 
 
 def trained_length(spec: PositionSpec) -> int:
-    """The length that a model was trained on: the stated one, or else what it claims.
+    """The length that a model was trained on, as an audit has it: the stated one, or the guess.
 
     Raises ScheduleError where the files state neither.
     """
-    tokens = spec.trained.tokens or spec.claimed.tokens
+    tokens = lengths.trained_length(spec).tokens
     if tokens is None:
         raise ScheduleError(
             "this model's files state no length, so that nothing says how far it is to be "

@@ -22,6 +22,7 @@ from ropewalk.prove.settings import ProofSettings
 from ropewalk.prove.statistics import AbsoluteThreshold
 from ropewalk.prove.summary import Share
 from ropewalk.rope.frequencies import ntk_base
+from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.spec import PositionSpec, Rotary
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def tell(folder: Path, scale: Scale | None = None, listener: Listener | None = N
     teller = _Teller(folder, scale, listener or Listener())
     files = resolve(MODEL)
     spec = read_spec(files)
-    trained = spec.claimed.tokens
+    trained = trained_length(spec).tokens
     if trained is None:
         raise ModelFileError(f"{files.path} does not say how long it was trained")
     shipped = teller.prove("as shipped", MODEL, scale.lengths, None)

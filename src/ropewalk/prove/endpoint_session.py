@@ -320,13 +320,14 @@ def _facts(
     own: OwnDocuments | None,
 ) -> dict[str, str]:
     """What the store keeps beside the answers."""
-    subject = served.subject
+    subject, spec = served.subject, _spec(served.facts)
     return {
         **_server_facts(served),
         **settings_facts(settings, sentences, own, chat=subject.chat, salted=subject.salt),
         "sharing": laid.sharing.value,
         **(_UNCALIBRATED if laid.sharing is Sharing.NESTED else {}),
-        **plan_facts(laid.plan, settings.threshold, _spec(served.facts)),
+        # A server's window is how it was started: no guess at training follows from it.
+        **plan_facts(laid.plan, settings.threshold, spec, spec.trained),
     }
 
 

@@ -24,14 +24,21 @@ from ropewalk.prove.statistics import (
     summarise,
 )
 from ropewalk.prove.summary import Reason, RunSummary
-from ropewalk.rope.spec import PositionSpec
+from ropewalk.rope.lengths import trained_length
+from ropewalk.rope.spec import Length, PositionSpec
 
 UNKNOWN = "unknown"
 """Stands for a length that a model does not state."""
 
 
-def plan_facts(plan: Plan, threshold: Threshold, spec: PositionSpec) -> dict[str, str]:
-    """The grid that is asked for, the threshold, and the lengths that the model states."""
+def plan_facts(
+    plan: Plan, threshold: Threshold, spec: PositionSpec, trained: Length | None = None
+) -> dict[str, str]:
+    """The grid that is asked for, the threshold, and the lengths that the model states.
+
+    `trained` None: the trained length that an audit computes with, stated or guessed.
+    """
+    trained = trained_length(spec) if trained is None else trained
     kind, value = (
         ("absolute", threshold.value)
         if isinstance(threshold, AbsoluteThreshold)
@@ -44,8 +51,9 @@ def plan_facts(plan: Plan, threshold: Threshold, spec: PositionSpec) -> dict[str
         "threshold": f"{kind}:{value!r}",
         "claimed": _written(spec.claimed.tokens),
         "claimed_source": spec.claimed.source,
-        "trained": _written(spec.trained.tokens),
-        "predicted": reasons.written(spec, plan.lengths),
+        "trained": _written(trained.tokens),
+        "trained_source": trained.source if trained.tokens is not None else "",
+        "predicted": reasons.written(spec, plan.lengths, trained),
     }
 
 
@@ -73,6 +81,7 @@ def summary_of(
             claimed_length=_read(facts.get("claimed", UNKNOWN)),
             claimed_source=facts.get("claimed_source", ""),
             trained_length=_read(facts.get("trained", UNKNOWN)),
+            trained_source=facts.get("trained_source", ""),
             facts={**facts, **served_facts(rows), **_totals(rows)},
             evidence=evidence_of(_mode(facts), looks="many" if "until_certain" in facts else "one"),
             grown=_asked(rows) if "until_certain" in facts else None,

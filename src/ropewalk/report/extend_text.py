@@ -8,22 +8,25 @@ from collections.abc import Iterator, Sequence
 from ropewalk.extend.card import schedule_lines
 from ropewalk.extend.choose import TOLERANCE
 from ropewalk.extend.headroom import Headrooms
-from ropewalk.extend.methods import trained_length
 from ropewalk.extend.score import Score
 from ropewalk.extend.search.run import Found
 from ropewalk.extend.serve import Options
 from ropewalk.extend.session import Extension
+from ropewalk.report import heatmap
 from ropewalk.report.text import clip, visible
+from ropewalk.rope.lengths import trained_length
 
 WIDTH = 80
 
 
 def extend_lines(found: Extension) -> Iterator[str]:
     """All of it, line by line, in 80 columns."""
-    target = "" if found.after is None else f" to {found.after.claimed.tokens:,}"
+    target = "" if found.after is None else f"; to {found.after.claimed.tokens:,}"
+    trained = trained_length(found.before)
+    guessed = "" if trained.stated else f" ({visible(trained.source)})"
     yield from _wrapped(
-        f"{visible(clip(found.files.title, 200))}: trained on {trained_length(found.before):,} "
-        f"tokens{target}"
+        f"{visible(clip(found.files.title, 200))}: trained on {heatmap.tokens(trained.tokens)} "
+        f"tokens{guessed}{target}"
     )
     if found.headrooms is not None:
         yield ""

@@ -35,6 +35,7 @@ from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.packing.files import boundary_named
 from ropewalk.packing.texts import Sources, sources
 from ropewalk.prove.lock import FolderLock
+from ropewalk.rope.lengths import trained_length
 
 if TYPE_CHECKING:
     from ropewalk.prove.session import Proof
@@ -141,7 +142,7 @@ class _Run:
         facts = facts_of(settings, trainee.identity, data.identity(found.files))
         self.record = RunRecord.open(self.out, facts) if world.first else None
         self.source = self._open_source(found, trainee)
-        within = trainee.spec.trained.tokens or trainee.spec.claimed.tokens
+        within = trained_length(trainee.spec).tokens
         self.text = ShortText.of(trainee.tokenizer, settings.gate_text, within)
         self.trainee: Trainee | None = trainee
         self.vocabulary, self.counts = trainee.vocabulary, trainee.counts()
