@@ -70,11 +70,12 @@ def test_few_trials_of_a_control_conclude_nothing_and_four_alike_do() -> None:
         assert "no more than that" in control(kind, wilson(judged, judged))
         assert "no more than that" in control(kind, wilson(0, judged))
     assert control(Control.NEEDLE_ONLY, wilson(4, 4)) == (
-        "Found alone, without a haystack, 4 of 4 times: it does the task in 51 % of such prompts or "
-        "more."
+        "Found alone, without a haystack, 4 of 4 times: it does the task in 51 % of such prompts "
+        "or more."
     )
     assert control(Control.NO_NEEDLE, wilson(0, 40)) == (
-        "Named without the needle in the text, 0 of 40 times: a guess hits in 9 % of prompts at most."
+        "Named without the needle in the text, 0 of 40 times: a guess hits in 9 % of prompts at "
+        "most."
     )
 
 

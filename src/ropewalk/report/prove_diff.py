@@ -63,7 +63,7 @@ def notes(found: RunDiff) -> str:
     )
     return (
         f"{'; '.join(said)}. {unit}; Holm's correction over all pairs, and over the lengths and "
-        "depths together; * below 0.05."
+        "depths together; * below 0.05. Intervals (+-) are Student's 95 %, each by itself."
     )
 
 

@@ -85,6 +85,23 @@ def sign_flip(differences: Sequence[float], seed: int = 0) -> float:
     return (reached + 1) / (FLIPS + 1)
 
 
+def least_p(units: int) -> float:
+    """The smallest p-value that `units` differences can have, in either test: 2 / 2^n, at most 1.
+
+    All of them then point the same way. Of more than ALL_FLIPS not all signs are tried, so that
+    sign flips end at 1 / (FLIPS + 1).
+    """
+    return min(1.0, 2.0 ** (1 - units)) if units <= ALL_FLIPS else 1 / (FLIPS + 1)
+
+
+def fewest_units(tests: int, significant: float) -> int:
+    """The fewest differences of which Holm's smallest of `tests` p-values can be significant."""
+    units = 1
+    while tests * 2.0 ** (1 - units) >= significant:
+        units += 1
+    return units
+
+
 def mean_difference(differences: Sequence[float]) -> MeanDifference:
     """The mean with mean ± t s / sqrt(n), t the 97.5 % point of Student's t with n - 1.
 
