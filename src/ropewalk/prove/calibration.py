@@ -172,8 +172,11 @@ def _sentence(found: Calibration) -> str:
             asked += f", 95 % from {mean.low:+.3f} to {mean.high:+.3f}"
         asked += f" (p = {found.p_difference:.2g})"
     if found.real:
-        return f"{asked}: the difference is real, so that prompts of their own are asked instead."
-    return f"{asked}: no real difference."
+        return (
+            f"{asked}: the difference is beyond chance, so that prompts of their own are asked "
+            "instead."
+        )
+    return f"{asked}: no difference beyond chance that matters."
 
 
 def _ends(lengths: Sequence[int]) -> tuple[int, ...]:

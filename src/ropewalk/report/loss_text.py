@@ -82,9 +82,10 @@ def _gain(found: LossReport) -> str:
     perplexity = (
         "" if gain.key_perplexity is None else f"; their perplexity is {gain.key_perplexity:.3f}"
     )
+    does = "saves" if gain.mean >= 0 else "costs"
     return (
-        f"The whole text before a token, against what its window holds, saves {gain.mean:+.4f} "
-        f"nats a token over {gain.tokens:,} tokens; {keys}{perplexity}."
+        f"The whole text before a token, against what its window holds, {does} "
+        f"{abs(gain.mean):.4f} nats a token over {gain.tokens:,} tokens; {keys}{perplexity}."
     )
 
 

@@ -62,15 +62,23 @@ class Verdict:
             f"Gaps and whole prompts rank the schedules alike in {agreement.same} of "
             f"{agreement.pairs} pairs that clearly differ (depths {depths}).",
         ]
+        if not agreement.pairs:
+            told[-1] = "No two schedules clearly differ, so that gaps and whole prompts rank none."
         if self.wins:
-            told.append(f"It is better than {self.closed}, and is what is written.")
+            told.append(
+                f"It is better than {self.closed} over gaps, beyond chance, and not below it on "
+                "whole prompts: it is what is written."
+            )
         elif not agreement.trusted:
             told.append(
-                "The search was led by what whole prompts do not confirm: "
+                "Whole prompts do not confirm what the search was led by: "
                 f"{self.closed} is written."
             )
         else:
-            told.append(f"It did not beat {self.closed}, which is what is written.")
+            told.append(
+                f"It was not seen to be better than {self.closed} beyond chance: {self.closed} is "
+                "what is written."
+            )
         return told
 
 
