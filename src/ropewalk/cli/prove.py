@@ -134,8 +134,8 @@ def _asked(
     elif suite is not None:
         tasks = suite_of(suite)
     else:
-        # Own documents alone, where nothing else was asked for.
-        tasks = ("single",) if documents is None else ("documents",)
+        # Own documents alone, where nothing else was asked for; else what the model's files name.
+        tasks = () if documents is None else ("documents",)
     return {"tasks": tasks, "documents": documents, "questions": questions}
 
 

@@ -137,7 +137,7 @@ class Bench:
     """A loaded model on which candidates are measured, one after the other.
 
     `folder` keeps the answers, `text` are ids of short text (generated from the haystack's grammar
-    where None), `on_event` hears of every answer.
+    where None), `sharing` how prompts are related, `on_event` hears of every answer.
     """
 
     def __init__(
@@ -150,6 +150,7 @@ class Bench:
         *,
         seed: int = 0,
         text: Sequence[int] | None = None,
+        sharing: Sharing = Sharing.NESTED,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self.model = model
@@ -158,6 +159,7 @@ class Bench:
         self.maker = PromptMaker(tokens, seed)
         self._facts = facts
         self._folder = folder
+        self._sharing = sharing
         self._on_event = on_event
         self._gaps: dict[tuple[PositionSpec, int], float] = {}
         self._losses: dict[tuple[PositionSpec, neighbour.SelfExtend | None], float] = {}
@@ -180,7 +182,7 @@ class Bench:
         plan = make_plan(grid.lengths, grid.depths, grid.trials, 0)
         install(self.model, candidate.spec, max(grid.lengths))
         with candidate.reading(self.model):
-            able = sharable(self.model, candidate.spec, plan.lengths, Sharing.NESTED)
+            able = sharable(self.model, candidate.spec, plan.lengths, self._sharing)
             facts = self._store_facts(candidate, able.sharing.value) | plan_facts(
                 plan, RelativeThreshold(), candidate.spec
             )

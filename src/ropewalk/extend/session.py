@@ -209,6 +209,8 @@ def _bench(
     from ropewalk.extend.fit import check_vocabulary
     from ropewalk.extend.score import Bench, Facts
     from ropewalk.models.load import check_device, load
+    from ropewalk.prove.as_stated import Stated, stated
+    from ropewalk.prove.cells import Sharing
     from ropewalk.prove.loss_run import read_text
     from ropewalk.prove.tokens import Tokens
 
@@ -223,9 +225,11 @@ def _bench(
     digest = hashlib.sha256(f"{loaded.identity}|{settings.dtype}|{settings.seed}".encode())
     words = re.sub(r"[^A-Za-z0-9.]+", "-", f"{files.title}-to-{settings.target}").strip("-")
     folder = settings.work or RUNS / f"extend-{words}-{digest.hexdigest()[:8]}"
+    # What the model was trained to answer shows what a schedule does to it; other questions do not.
+    known = stated(files) or Stated()
     bench = Bench(
         loaded.model, tokens, before, facts, folder, seed=settings.seed, text=ids,
-        on_event=tell.event,
+        sharing=known.sharing or Sharing.NESTED, on_event=tell.event,
     )  # fmt: skip
     return bench, folder
 

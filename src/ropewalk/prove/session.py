@@ -16,6 +16,7 @@ from ropewalk.errors import LengthError
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.models.rotary_tables import as_loaded, install, schedule_fingerprint
+from ropewalk.prove.as_stated import as_stated
 from ropewalk.prove.calibration import Calibrate
 from ropewalk.prove.cells import Sharing
 from ropewalk.prove.cost import Budget
@@ -80,6 +81,7 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
 
         return prove_endpoint(settings, tell, deadline)
     files = resolve(settings.model)
+    settings, asked_as = as_stated(settings, files)
     written = read_spec(files)
     spec = override(written, settings.rope) if settings.rope else written
     lengths = settings.lengths or default_lengths(spec.claimed.tokens)
@@ -88,6 +90,8 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
     sentences = read_sentences(settings.haystack) if settings.haystack else None
     if settings.out is not None:
         try_folder(settings.out)
+    for line in asked_as:
+        tell.note(line)
     tell.say("loading torch and transformers")
     device, dtype = check_device(settings.device, settings.dtype)
     loaded = load(
@@ -115,6 +119,7 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
         "tables": tables,
         "sharing": able.sharing.value,
         **({"not shared": able.reason} if able.reason else {}),
+        **({"asked as": "; ".join(asked_as)} if asked_as else {}),
     }
     folder = settings.out or RUNS / folder_name(f"{files.title}-{settings.rope or ''}", facts)
     with Store.open(folder, facts) as store:

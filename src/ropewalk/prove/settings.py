@@ -34,7 +34,8 @@ class ProofSettings:
     begun that would not be answered by then. `endpoint` says where and how a model named
     "openai:NAME" is asked. `sharing` None: nested where the model can. `calibrate` None: short
     where that costs less than nesting saves. `price` is that of a million prompt tokens,
-    `dry_run` stops before the first prompt. `tasks` are names of `ropewalk.prove.tasks.suite`;
+    `dry_run` stops before the first prompt. `tasks` are names of `ropewalk.prove.tasks.suite`,
+    and none of them what the model's files name (`ropewalk.prove.as_stated`), or else single;
     `documents` (a folder) and `questions` (JSONL) make the task "documents", asked beside them.
     `until_certain` asks further trials where the verdict is open. `device_map` spreads a model
     over devices, as accelerate takes it: "auto", or a mapping of modules. `shorten` leaves out the
@@ -63,7 +64,7 @@ class ProofSettings:
     calibrate: Calibrate | None = None
     price: float | None = None
     dry_run: bool = False
-    tasks: tuple[str, ...] = ("single",)
+    tasks: tuple[str, ...] = ()
     documents: Path | None = None
     questions: Path | None = None
     until_certain: UntilCertain | None = None
@@ -95,7 +96,7 @@ class ProofSettings:
         """Why these prompts cannot be nested, whatever the model; "" where they can."""
         if self.distractors:
             return "distractors stand beside one needle, and a document has many"
-        if "single" not in self.tasks:
+        if "single" not in self.all_tasks:
             return "only the task single has facts for a document"
         return ""
 
@@ -114,5 +115,6 @@ class ProofSettings:
     @property
     def all_tasks(self) -> tuple[str, ...]:
         """The tasks to ask, that over the user's documents included."""
-        own = self.documents is not None and "documents" not in self.tasks
-        return (*self.tasks, "documents") if own else self.tasks
+        tasks = self.tasks or ("single",)
+        own = self.documents is not None and "documents" not in tasks
+        return (*tasks, "documents") if own else tasks
