@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
 from ropewalk.prove.sentences import control
 from ropewalk.prove.statistics import AbsoluteThreshold, evidence_of, summarise, wilson
-from ropewalk.prove.summary import RunSummary
+from ropewalk.prove.summary import Reason, RunSummary
+from ropewalk.report.heatmap import why
+from ropewalk.report.prove_text import heatmap_lines
 
 LENGTHS = (512, 1024, 2048)
 DEPTHS = (0.0, 1.0)
@@ -125,3 +127,19 @@ def test_a_run_that_stops_short_of_the_claim_says_so() -> None:
     assert certain.sentence == (
         "Reads 2,048 tokens for certain, the longest asked; the claim of 8,192 was not reached."
     )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.tuples(TEXTS, TEXTS, TEXTS))
+def test_no_depth_is_called_the_worst_where_all_scored_the_same(
+    letters: tuple[str, str, str],
+) -> None:
+    summary = proof(letters, "none", 8192, 25)
+    for column in summary.columns:
+        own = [c.share.value for c in summary.cells if c.length == column.length and c.share.judged]
+        assert column.alike == (len(own) > 1 and len(set(own)) == 1)
+        reason = Reason(column.length, 0.5, (), column.alike)
+        assert ("worst" in why(reason)) != column.alike
+        if column.alike:
+            line = next(x for x in heatmap_lines(summary, width=200) if x.startswith("worst depth"))
+            assert "alike" in line

@@ -143,7 +143,7 @@ def _reasons(summary: RunSummary, facts: Mapping[str, str]) -> tuple[Reason, ...
         short = value is not None and value < summary.effective.threshold
         if short and depth is not None and column.length in predicted:
             likely = reasons.reasons(predicted[column.length], depth)
-            found.append(Reason(column.length, depth, likely))
+            found.append(Reason(column.length, depth, likely, column.alike))
     return tuple(found)
 
 

@@ -88,11 +88,7 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
     plan = planned(settings, lengths, Sharing.NONE)
     own = settings.own_questions()
     sentences = read_sentences(settings.haystack) if settings.haystack else None
-    if settings.out is not None:
-        try_folder(settings.out)
-    for line in asked_as:
-        tell.note(line)
-    tell.say("loading torch and transformers")
+    _begin(settings, asked_as, tell)
     device, dtype = check_device(settings.device, settings.dtype)
     loaded = load(
         files,
@@ -127,6 +123,15 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
         asking = Asking(store, hash_by(facts), tell.event, deadline)
         result = _run(settings, local, budget, asking, tell)
         return proof_of(store, folder, result, audit(spec, name=files.title))
+
+
+def _begin(settings: ProofSettings, asked_as: tuple[str, ...], tell: Listener) -> None:
+    """Try a named folder, say how the model is asked, and that the long part begins."""
+    if settings.out is not None:
+        try_folder(settings.out)
+    for line in asked_as:
+        tell.note(line)
+    tell.say("loading torch and transformers")
 
 
 def _shared(settings: ProofSettings, local: LocalRun, tell: Listener) -> tuple[LocalRun, Sharable]:

@@ -60,6 +60,8 @@ class LengthSummary:
     worst: Share
     verdict: str
     """"passes", "fails" or "undecided" against the threshold."""
+    alike: bool = False
+    """Whether every judged depth has the same share, so that none of them is the worst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class Reason:
     length: int
     depth: float
     likely: tuple[str, ...]
+    alike: bool = False
+    """Whether every depth of the length scored the same; `depth` is then the first."""
 
 
 @dataclass(frozen=True, slots=True)

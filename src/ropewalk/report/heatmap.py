@@ -109,7 +109,9 @@ def fraction(share: Share) -> str:
 
 def why(reason: Reason) -> str:
     """What the schedule says of a length that fell short, at its worst depth."""
-    where = f"{tokens(reason.length)} tokens, worst at {percent(reason.depth)}"
+    depth = percent(reason.depth)
+    at = f"every depth alike, {depth} too" if reason.alike else f"worst at {depth}"
+    where = f"{tokens(reason.length)} tokens, {at}"
     if not reason.likely:
         return f"{where}: nothing in the schedule speaks against it."
     return f"{where}, likely because {'; '.join(reason.likely)}."

@@ -196,7 +196,8 @@ def _bar_tip(column: LengthSummary, *, worst: bool) -> str:
     place = f"{heatmap.tokens(column.length)} tokens"
     if worst and column.worst_depth is not None:
         depth = heatmap.percent(column.worst_depth)
-        return f"{place}, worst depth {depth}: {in_words(column.worst)}"
+        which = f"every depth alike, {depth} too" if column.alike else f"worst depth {depth}"
+        return f"{place}, {which}: {in_words(column.worst)}"
     return f"{place}, all depths: {in_words(column.pooled)}"
 
 

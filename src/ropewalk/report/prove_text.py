@@ -200,7 +200,9 @@ def _fraction_width(summary: RunSummary) -> int:
 
 
 def _depth_name(column: LengthSummary) -> str:
-    return "-" if column.worst_depth is None else heatmap.percent(column.worst_depth)
+    if column.worst_depth is None:
+        return "-"
+    return "alike" if column.alike else heatmap.percent(column.worst_depth)
 
 
 def _field(cell: CellSummary, glyphs: _Glyphs, fraction_width: int) -> tuple[str, Tone]:

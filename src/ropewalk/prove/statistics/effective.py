@@ -149,7 +149,8 @@ def _column(one: _Seen, verdict: str) -> LengthSummary:
     if not judged:
         return LengthSummary(one.length, one.pooled, None, wilson(0, 0), verdict)
     worst = min(judged, key=lambda cell: (cell.share.value, -cell.share.judged, cell.depth))
-    return LengthSummary(one.length, one.pooled, worst.depth, worst.share, verdict)
+    alike = len(judged) > 1 and len({cell.share.value for cell in judged}) == 1
+    return LengthSummary(one.length, one.pooled, worst.depth, worst.share, verdict, alike)
 
 
 def _further(
