@@ -101,7 +101,7 @@ def train(recipe: Recipe, folder: Path, say: Callable[[str], None] = lambda _: N
         (made / "training.jsonl").write_text(lines, encoding="utf-8")
 
 
-def config_of(recipe: Recipe, begin: int, end: int) -> Any:
+def config_of(recipe: Recipe, begin: int | None, end: int | None) -> Any:
     """The configuration, with what is known of the training: its length, and what it learned.
 
     Facts of many kinds are read too, and found in under a third of documents at best (the log
