@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ropewalk.errors import UsageError
 
-ABI = 2
+ABI = 3
 """The interface that this package speaks; a library says which it was built with."""
 
 INSTRUCTION_SETS = ("baseline", "AVX2", "AVX-512")
