@@ -53,8 +53,20 @@ def test_llamacpp_gets_one_line(run: Run, smollm2_gguf: Path) -> None:
     done = run("convert", smollm2_gguf, "--to", "llamacpp", "--rope", "yarn:2")
     assert done.stdout == (
         "--rope-scaling yarn --rope-scale 2 --yarn-orig-ctx 8192 --rope-freq-base 100000 "
-        "--ctx-size 16384\n"
+        "--ctx-size 16384 --override-kv llama.context_length=int:16384\n"
     )
+
+
+@pytest.mark.parametrize("rope", [(), ("linear:2",), ("ntk:2",), ("base:300000",)])
+def test_llamacpp_is_told_a_length_beyond_the_files_own(
+    run: Run, smollm2_gguf: Path, rope: tuple[str, ...]
+) -> None:
+    """Its server stops at the 8192 tokens that the file claims, whatever --ctx-size says."""
+    schedules = [word for each in rope for word in ("--rope", each)]
+    asked = ("convert", smollm2_gguf, "--to", "llamacpp", *schedules, "--length")
+    limit = "--override-kv llama.context_length=int:16384"
+    assert run(*asked, "16384").stdout.endswith(f"--ctx-size 16384 {limit}\n")
+    assert "--override-kv" not in run(*asked, "8192").stdout
 
 
 def test_both_spellings_of_hugging_face_are_written_or_printed(run: Run, folder: Path) -> None:
