@@ -24,6 +24,9 @@ CLAIMED_KEYS = (
     "model_max_length",
 )
 ORIGINAL = "original_max_position_embeddings"
+CONVERTER_LENGTH = 8192
+"""llama.cpp's converter reads llama3's reference length at the top of the file alone, and takes
+this one where it is not there (`generate_extra_tensors` in `conversion/llama.py`)."""
 TRAINED_KEYS = (ORIGINAL, "initial_context_length", "max_trained_positions")
 
 
