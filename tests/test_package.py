@@ -53,7 +53,7 @@ HEAVY = ("torch", "transformers", "tokenizers", "gguf", "jinja2", "huggingface_h
 OPTIONS = {
     "": {"--version", "--help"},
     "audit": {"model", "--pairs", "--json", "--engines"},
-    "convert": {"model", "--to", "--out", "--rope", "--length", "--force"},
+    "convert": {"model", "--to", "--out", "--rope", "--length", "--weights", "--force"},
     "prove": {
         "model",
         "--lengths",
@@ -97,6 +97,7 @@ OPTIONS = {
     "extend": {
         "model",
         "--to",
+        "--for",
         "--method",
         "--factors",
         "--headroom",

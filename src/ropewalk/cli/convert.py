@@ -56,18 +56,28 @@ def convert_command(
         int | None,
         typer.Option(min=1, metavar="TOKENS", help="The longest prompt to serve (vllm, llamacpp)."),
     ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.gguf",
+            help="For gguf, where MODEL is a folder: what llama.cpp's converter made of it.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
 ) -> None:
     """Convert position settings: the same numbers, or an error that names what is lost."""
+    from ropewalk.errors import UsageError
     from ropewalk.models.resolve import read_spec, resolve
 
+    if weights is not None and to is not To.gguf:
+        raise UsageError(f"--weights goes with --to gguf, not {to.value}; leave it away")
     files = resolve(model)
     original = read_spec(files)
     spec = _with_schedules(original, rope or [])
     if to in (To.vllm, To.llamacpp):
         typer.echo(_options(files, original, spec, to, length))
     elif to is To.gguf:
-        _write_gguf(files, spec, out, force=force)
+        _write_gguf(files, spec, weights, out, force=force)
     else:
         _write_config(files, spec, 4 if to is To.hf4 else 5, out, force=force)
 
@@ -120,18 +130,30 @@ def _options(
     return line
 
 
-def _write_gguf(files: ModelFiles, spec: PositionSpec, out: Path | None, *, force: bool) -> None:
+def _write_gguf(
+    files: ModelFiles, spec: PositionSpec, weights: Path | None, out: Path | None, *, force: bool
+) -> None:
+    """A copy of the model's own GGUF file, or of the one that was converted from its folder."""
     from ropewalk.dialects.gguf.write import write_gguf
     from ropewalk.errors import UsageError
+    from ropewalk.models.resolve import resolve
 
-    if files.kind != "gguf":
+    if weights is None and files.kind != "gguf":
         raise UsageError(
-            f"{files.path} is no GGUF file, of which a copy could be written; convert its weights "
-            "first (llama.cpp's convert_hf_to_gguf.py), or use --to hf5"
+            f"{files.path} is no GGUF file, of which a copy could be written; convert it with "
+            "llama.cpp's convert_hf_to_gguf.py, and name what that made with --weights FILE.gguf: "
+            "the copy then turns as this model does"
         )
+    if weights is not None and files.kind == "gguf":
+        raise UsageError(
+            f"{files.path} has weights of its own, which are copied; leave --weights away"
+        )
+    source = files if weights is None else resolve(str(weights))
+    if source.kind != "gguf":
+        raise UsageError(f"--weights {weights} is no GGUF file; name one of this model")
     if out is None:
         raise UsageError("--to gguf needs --out FILE, the copy to write")
-    write_gguf(spec, files.path, out, overwrite=force)
+    write_gguf(spec, source.path, out, overwrite=force)
     typer.echo(f"ropewalk: wrote {out}", err=True)
 
 

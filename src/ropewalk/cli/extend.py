@@ -27,6 +27,15 @@ class Gguf(StrEnum):
     F32 = "F32"
 
 
+class For(StrEnum):
+    """Whom a checkpoint is made for."""
+
+    transformers = "transformers"
+    vllm = "vllm"
+    llamacpp = "llamacpp"
+    mlx = "mlx"
+
+
 Model = Annotated[
     str,
     typer.Argument(
@@ -40,6 +49,10 @@ Method = Annotated[
         help="linear, ntk, ntk-by-parts, yarn, llama3, longrope, base; auto measures them all on "
         "the model; search looks for divisors of its own."
     ),
+]
+ForEngine = Annotated[
+    For | None,
+    typer.Option("--for", help="Take only a schedule that this engine can serve, and say how."),
 ]
 Factors = Annotated[
     Path | None, typer.Option(help="For longrope: a JSON list with a divisor a rotary pair.")
@@ -93,6 +106,7 @@ def extend_command(
     model: Model,
     to: To,
     method: Method = "auto",
+    for_engine: ForEngine = None,
     factors: Factors = None,
     base: Base = None,
     headroom: Headroom = None,
@@ -125,6 +139,7 @@ def extend_command(
         model=model,
         target=targets[0],
         method=method,
+        engine=None if for_engine is None else for_engine.value,
         factors=factors,
         base=base,
         headroom=headroom,

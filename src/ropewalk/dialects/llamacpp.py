@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ropewalk.dialects.flags import split_flags, whole
 from ropewalk.dialects.gguf.names import ARCHITECTURE_OF
-from ropewalk.dialects.same import Dialect, require_same
+from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import attention_factor, ntk_base, schedule, yarn_mscale
 from ropewalk.rope.scaling import (
@@ -70,6 +70,7 @@ def write_flags(
         if isinstance(group.encoding, Rotary) and _differs(group.encoding, present, served)
     ]
     if changed:
+        require_one_list(spec, served, dialect)
         told = [_flags(group, rotary, dialect) for group, rotary in changed]
         if any(flags != told[0] for flags in told):
             raise dialect.refusal("more than one schedule", "", "one serves all layers")
@@ -206,17 +207,6 @@ def _flags(group: LayerGroup, rotary: Rotary, dialect: Dialect) -> str:
             told, base = f"linear --rope-scale {_shown(s)}", rotary.base
         case Yarn():
             told, base = _yarn_flags(scaling, dialect), rotary.base
-        case LongRope(short_factor=short, long_factor=long, switch_length=switch) if (
-            short != long and (dialect.most or 0) > switch
-        ):
-            raise dialect.refusal(
-                "longrope",
-                "of two lists",
-                "it takes one of them for every prompt, by the size of its context, so that short "
-                "ones would turn by the long factors",
-                f"serve at most {switch} tokens, or choose a schedule that is the "
-                "same for every prompt",
-            )
         case _:
             raise dialect.refusal(
                 "scaling", repr(name_of(scaling)), "they know none, linear and yarn"

@@ -48,12 +48,7 @@ class Card:
         lines.append("- Measured: " + ("" if self.measured else "nothing; measure it before use."))
         lines += [f"  - {line}" for line in self.measured]
         lines += [f"- {line}" for line in self.warnings]
-        for each in self.own:
-            files = f"these files, {each.first}," if each.first else "these files"
-            if each.line is not None:
-                lines.append(f"- {each.engine} serves {files} with `{each.line}` ({each.checked}).")
-            else:
-                lines.append(f"- {each.engine} does not serve {files} as meant: {each.reason}.")
+        lines += [f"- {_own(each)}." for each in self.own]
         for each in self.serving:
             if each.line is not None:
                 lines.append(
@@ -61,6 +56,14 @@ class Card:
                     f"`{each.line}` ({each.checked})."
                 )
         return "\n".join([*lines, "", END])
+
+
+def _own(each: Options) -> str:
+    """How an engine serves the new files, or why it does not."""
+    if each.line is None:
+        return f"{each.engine} does not serve these files as meant: {each.reason}"
+    steps = "".join(f"{' and' if i else ' after'} `{step}`" for i, step in enumerate(each.steps))
+    return f"{each.engine} serves these files{steps} with `{each.line}` ({each.checked})"
 
 
 def with_section(text: str, section: str) -> str:

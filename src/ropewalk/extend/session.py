@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ropewalk.dialects.hf import load_json
 from ropewalk.errors import StoreError
 from ropewalk.extend.card import Card
 from ropewalk.extend.fit import check
-from ropewalk.extend.methods import Stretch, extended, trained_length
-from ropewalk.extend.serve import Options, gguf_options, options, own_options
+from ropewalk.extend.made_for import MadeFor, dequantised, spelling
+from ropewalk.extend.methods import CLOSED_FORMS, Method, Stretch, extended, trained_length
+from ropewalk.extend.serve import Options, file_options, options, own_options
 from ropewalk.extend.settings import AUTO, SEARCH, ExtendSettings, check_settings, is_gguf, named
 from ropewalk.extend.vocabulary import check_files
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
@@ -87,17 +89,26 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
     check(before, settings.target)
     check_settings(settings, files)
     check_files(files)
+    made = None
+    if settings.engine is not None:
+        made = MadeFor.of(settings, settings.engine, files, before)
     if settings.method in (AUTO, SEARCH):
-        chosen = _measured(settings, files, before, tell)
+        if made is not None and settings.method == SEARCH:
+            made.check_search()
+        forms = CLOSED_FORMS if made is None else made.methods()
+        chosen = _measured(settings, files, before, forms, tell)
     else:
         chosen = _Chosen(named(settings))
+        if made is not None and chosen.stretch is not None:
+            made.check(chosen.stretch)
     if chosen.stretch is None:
         return Extension(
             files, before, None, settings.method, chosen.scores, chosen.headrooms, chosen.why,
             work=chosen.work,
         )  # fmt: skip
     after = extended(before, settings.target, chosen.stretch.method, chosen.stretch.headroom)
-    warnings, served = _warnings(after), options(files, before, after)
+    warnings = _warnings(after)
+    served = options(files, before, after, settings.engine)
     written = None
     if settings.out is not None:
         tell.say(f"writing {settings.out}")
@@ -122,9 +133,13 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
 
 
 def _measured(
-    settings: ExtendSettings, files: ModelFiles, before: PositionSpec, tell: Listener
+    settings: ExtendSettings,
+    files: ModelFiles,
+    before: PositionSpec,
+    forms: tuple[Method, ...],
+    tell: Listener,
 ) -> _Chosen:
-    """Load the model, and let it say which schedule it reads best by."""
+    """Load the model, and let it say by which schedule, of these forms, it reads best."""
     from ropewalk.extend.score import Grid
 
     begun = time.monotonic()
@@ -134,8 +149,8 @@ def _measured(
     bench, work = _bench(settings, files, before, tell)
     deadline = None if settings.seconds is None else begun + settings.seconds
     if settings.method == AUTO:
-        return _auto(bench, work, settings, grid, deadline, tell)
-    return _search(bench, work, settings, grid, deadline, tell)
+        return _auto(bench, work, settings, grid, forms, deadline, tell)
+    return _search(bench, work, settings, grid, forms, deadline, tell)
 
 
 def _auto(
@@ -143,6 +158,7 @@ def _auto(
     work: Path,
     settings: ExtendSettings,
     grid: Grid,
+    forms: tuple[Method, ...],
     deadline: float | None,
     tell: Listener,
 ) -> _Chosen:
@@ -151,7 +167,7 @@ def _auto(
     from ropewalk.extend.score import candidates
 
     longest = max(grid.lengths)
-    rooms = headrooms(bench, settings.target, longest, TOLERANCE, deadline, tell.say)
+    rooms = headrooms(bench, settings.target, longest, TOLERANCE, deadline, tell.say, forms)
     entries = candidates(bench.model, bench.spec, settings.target, rooms.chosen)
     scores = tuple(measure(bench, entries, grid, deadline, tell.say))
     choice = choose(scores)
@@ -189,12 +205,13 @@ def _search(
     work: Path,
     settings: ExtendSettings,
     grid: Grid,
+    forms: tuple[Method, ...],
     deadline: float | None,
     tell: Listener,
 ) -> _Chosen:
     from ropewalk.extend.search.run import Search
 
-    search = Search(bench, settings.target, seed=settings.seed)
+    search = Search(bench, settings.target, seed=settings.seed, forms=forms)
     found = search.run(work, grid, tries=settings.tries, deadline=deadline, tell=tell.say)
     stretch = search.stretch(found, force=settings.force)
     lines = found.verdict.lines()
@@ -257,20 +274,20 @@ def _write(
 ) -> Written:
     """A folder, or a GGUF file with its card beside it."""
     from ropewalk.extend.checkpoint import Written, write_folder, written_config
-    from ropewalk.models.cache import cached_folder
     from ropewalk.models.rotary_tables import schedule_fingerprint
 
     if not is_gguf(out):
         folder, place = files.path, settings.place
         if files.kind == "gguf":
-            from ropewalk.models.dequantise import dequantise
-
-            folder = cached_folder(files.path, lambda into: dequantise(files.path, into))
+            folder = dequantised(files.path)
             # The cache is not to be written into through a second name.
             place = "copy"
-        own = own_options(written_config(folder, after), after)
+        version = spelling(settings.engine)
+        config = written_config(load_json(folder / "config.json"), after, version)
+        own = own_options(config, after, out.name, settings.engine)
         text = replace(card, own=own).markdown()
-        return replace(write_folder(folder, after, out, place=place, card=text), serving=own)
+        written = write_folder(folder, after, out, place=place, card=text, version=version)
+        return replace(written, serving=own)
     from ropewalk.dialects.gguf.write import write_gguf
     from ropewalk.files import write_whole
 
@@ -278,7 +295,7 @@ def _write(
     if beside.exists() and not settings.force:
         raise StoreError(f"{beside} exists, where the card would go; name another --out")
     copy = write_gguf(after, files.path, out, overwrite=settings.force, numbers=settings.numbers)
-    own = gguf_options(copy)
+    own = (file_options(settings.engine or "llamacpp", copy, out.name),)
     write_whole(beside, f"{replace(card, own=own).markdown()}\n")
     kept = "as stored" if settings.numbers is None else f"in {settings.numbers}"
     how = f"read back; weights {kept}, card in {beside}"

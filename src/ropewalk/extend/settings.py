@@ -14,6 +14,7 @@ from ropewalk.models.resolve import ModelFiles
 
 if TYPE_CHECKING:
     from ropewalk.extend.checkpoint import Place
+    from ropewalk.extend.serve import For
 
 AUTO, SEARCH = "auto", "search"
 METHODS = (*NAMES, AUTO, SEARCH)
@@ -27,6 +28,7 @@ _MOST_HEADROOM = 16
 class ExtendSettings:
     """What to extend, how far, how, and where to. Lengths in tokens, depths as shares.
 
+    `engine` is whom it is made for: schedules that it cannot serve are left out or refused.
     `factors` names a JSON list of divisors for longrope, `base` the base for base. The schedule is
     made for `headroom` times the target; None: auto and search choose, and the others take 1.
     `lengths` are
@@ -37,6 +39,7 @@ class ExtendSettings:
     model: str
     target: int
     method: str = AUTO
+    engine: For | None = None
     factors: Path | None = None
     base: float | None = None
     headroom: float | None = None
@@ -63,10 +66,15 @@ def check_settings(settings: ExtendSettings, files: ModelFiles) -> None:
     Raises UsageError, LengthError, and StoreError for a place that cannot be written to.
     """
     from ropewalk.extend.checkpoint import check_target
+    from ropewalk.extend.serve import ENGINES
 
     if settings.method not in METHODS:
         raise UsageError(
             f"--method {settings.method[:40]!r} is not known; choose one of {', '.join(METHODS)}"
+        )
+    if settings.engine not in (None, *ENGINES):
+        raise UsageError(
+            f"--for {settings.engine!r:.40} is not known; choose one of {', '.join(ENGINES)}"
         )
     for option, value, method in (
         ("--factors", settings.factors, LongFactors.name),

@@ -122,11 +122,10 @@ def _search(found: Found) -> Iterator[str]:
 def _serving(options: Sequence[Options], files: str) -> Iterator[str]:
     for each in options:
         yield ""
-        on = f"{files}, {each.first}" if each.first else files
-        yield from _wrapped(f"{each.engine}, {on} ({each.checked}):")
+        yield from _wrapped(f"{each.engine}, {files} ({each.checked}):")
         if each.line is not None:
-            # One line for a shell: never wrapped.
-            yield f"  {each.line}"
+            # Lines for a shell: never wrapped.
+            yield from (f"  {step}" for step in (*each.steps, each.line))
         else:
             yield from _wrapped(each.reason, "  ")
 

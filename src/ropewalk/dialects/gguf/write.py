@@ -154,6 +154,15 @@ def plan_changes(spec: PositionSpec, header: GgufHeader) -> Changes:
     return changes
 
 
+def check_holds(spec: PositionSpec, architecture: str) -> None:
+    """Raise ScheduleError, naming what is lost, unless a file of this architecture can say `spec`.
+
+    For a file that is not there yet. What the file has of its own is not known, and not compared.
+    """
+    stated = {"general.architecture": architecture}
+    plan_changes(spec, GgufHeader(Path(f"{architecture}.gguf"), 3, 0, stated, {}, 0))
+
+
 def _base(rotary: Rotary) -> float:
     """The base with a fixed larger one taken in."""
     match rotary.scaling:

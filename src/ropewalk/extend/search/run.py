@@ -13,6 +13,7 @@ from ropewalk.extend.choose import TOLERANCE, paired
 from ropewalk.extend.methods import (
     CLOSED_FORMS,
     HEADROOMS,
+    Method,
     SearchedFactors,
     Stretch,
     against,
@@ -53,12 +54,24 @@ class Found:
 
 
 class Search:
-    """Looks for divisors on a bench, for a context of `target` tokens."""
+    """Looks for divisors on a bench, for a context of `target` tokens.
 
-    def __init__(self, bench: Bench, target: int, *, seed: int = 0, leading: int = LEADING) -> None:
+    `forms` are the closed forms that it starts from and has to beat.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        target: int,
+        *,
+        seed: int = 0,
+        leading: int = LEADING,
+        forms: Sequence[Method] = CLOSED_FORMS,
+    ) -> None:
         self._bench = bench
         self._target = target
         self._seed = seed
+        self._forms = forms
         self._leading = range(leading)
         self._probe = SkipProbe(bench.model, bench.maker, bench.spec, target)
         held_out = PromptMaker(bench.tokens, bench.maker.seed + 1)
@@ -74,7 +87,7 @@ class Search:
 
         Raises StoreError for a diary that cannot be written or is another search's.
         """
-        closed_forms = [Stretch(form, room) for form in CLOSED_FORMS for room in HEADROOMS]
+        closed_forms = [Stretch(form, room) for form in self._forms for room in HEADROOMS]
         ends = None
         if deadline is not None:
             now = time.monotonic()
@@ -187,5 +200,6 @@ class Search:
             "target": self._target,
             "seed": self._seed,
             "prompts": [self._bench.maker.seed, len(self._leading)],
+            "forms": [form.name for form in self._forms],
             "short loss": round(self._before, 3),
         }
