@@ -136,7 +136,7 @@ def _write_gguf(
     """A copy of the model's own GGUF file, or of the one that was converted from its folder."""
     from ropewalk.dialects.gguf.write import write_gguf
     from ropewalk.errors import UsageError
-    from ropewalk.models.resolve import resolve
+    from ropewalk.models.resolve import read_spec, resolve
 
     if weights is None and files.kind != "gguf":
         raise UsageError(
@@ -151,10 +151,24 @@ def _write_gguf(
     source = files if weights is None else resolve(str(weights))
     if source.kind != "gguf":
         raise UsageError(f"--weights {weights} is no GGUF file; name one of this model")
+    if weights is not None:
+        ours, theirs = _shape(spec), _shape(read_spec(source))
+        if ours != theirs:
+            raise UsageError(
+                f"--weights {weights} is of another model: it has {theirs}, and {files.path} has "
+                f"{ours}; name the file that was converted from it"
+            )
     if out is None:
         raise UsageError("--to gguf needs --out FILE, the copy to write")
     write_gguf(spec, source.path, out, overwrite=force)
     typer.echo(f"ropewalk: wrote {out}", err=True)
+
+
+def _shape(spec: PositionSpec) -> str:
+    """What weights of one model have in common, in words."""
+    turned = sorted({(r.head_dim, r.rotary_dim) for _, r in spec.rotary_groups()})
+    heads = ", ".join(f"{rotary} of {head}" for head, rotary in turned)
+    return f"{sum(len(g.layers) for g in spec.groups)} layers that turn {heads or 'no'} channels"
 
 
 def _write_config(
