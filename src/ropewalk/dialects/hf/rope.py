@@ -139,7 +139,7 @@ def _local_families(
             "flat-rope-parameters-ignored",
             f"{config.name('rope_parameters')} is flat, but this family reads it only by "
             "kind of layer; transformers uses its defaults instead",
-            "write it as {full_attention: {...}, sliding_attention: {...}}",
+            "write it as {full_attention: {...}}; sliding layers keep a base of their own",
         )
     path = config.name("rope_scaling" if old is not None or new is None else "rope_parameters")
 
@@ -189,7 +189,11 @@ def _remark_on_both(old: Section, new: Section, notes: Notes) -> None:
     """Both spellings in one file."""
     ignored = f"{old.path} and {new.path} are both present; transformers takes {old.path}"
     if dict(old.values) == dict(new.values):
-        notes.note("both-rope-keys", f"{ignored}; they are equal", "keep one of them")
+        notes.note(
+            "both-rope-keys",
+            f"{ignored}; they are equal",
+            "leave both as they are: older releases and mlx-lm read rope_scaling alone",
+        )
     else:
         notes.warn("both-rope-keys", f"{ignored} and they differ", "remove the one that is wrong")
 

@@ -66,7 +66,8 @@ def read_sections(rope: Section, pairs: int | None, model_type: str, notes: Note
         return Sections()
     if pairs is not None and not _fit(counts, layout, pairs):
         notes.warn("mrope-sections-do-not-fit", _misfit(rope, counts, pairs),
-                   "make the sections sum to half the rotary dimension"
+                   "take the sections from the publisher's file; engines need a sum of half the "
+                   "rotary dimension"
                    + (", the first the longest" if layout == "interleaved" else ""))  # fmt: skip
         return Sections()
     return Sections(counts, layout)
