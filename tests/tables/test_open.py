@@ -283,7 +283,7 @@ def test_rows_beyond_the_tokenizer_have_a_label_and_rows_beyond_the_table_are_er
     with pytest.raises(RowError, match=said):
         table[[0, 8]]
     with pytest.raises(IndexError):
-        table[-1]
+        table[-9]
     with pytest.raises(IndexError):
         table.label(8)
     assert table[[]].shape == (0, 4)

@@ -258,8 +258,8 @@ def _tiles(
 
     for start in range(0, len(shared), TILE):
         stop = min(start + TILE, len(shared))
-        x = one[shared.rows[start:stop]].double()
-        y = other[shared.others[start:stop]].double()
+        x = one[list(shared.rows[start:stop])].double()
+        y = other[list(shared.others[start:stop])].double()
         yield torch.arange(start, stop), x, y
 
 

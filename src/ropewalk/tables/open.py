@@ -27,6 +27,7 @@ from ropewalk.tables.formats.find import is_tables_file, open_checkpoint
 from ropewalk.tables.formats.gguf import GgufCheckpoint
 from ropewalk.tables.formats.npy import NpyCheckpoint
 from ropewalk.tables.formats.npz import NpzCheckpoint
+from ropewalk.tables.index import Index, chosen, within
 from ropewalk.tables.roles import ROLES, Candidate, Role, candidates, choose, named
 from ropewalk.tables.stored import Matrix, Way, check_rows, gather
 from ropewalk.tables.tie import Tie
@@ -115,14 +116,19 @@ class EmbeddingTable:
         """How many rows there are."""
         return self.matrix.rows
 
-    def __getitem__(self, ids: int | Iterable[int]) -> Tensor:
-        """Row `ids` (width,), or the rows of several ids (n, width). Raises RowError."""
-        if isinstance(ids, int):
-            return self[[ids]][0]
-        return as_tensor(self.take(ids))
+    def __getitem__(self, index: Index) -> Tensor:
+        """As `tensor[index]` of torch: a row (width,), rows (..., width), or numbers of them.
+
+        Integers, negative ones from the end, slices, masks with one bool for each row, and
+        integers of any shape and width in tensors, arrays and lists; nested lists as one tensor.
+        Only rows that are named are read. Raises RowError, an IndexError, for rows and columns
+        that are not there and masks of another length, UsageError for anything else.
+        """
+        asked = chosen(index, self.shape, self._called)
+        return within(as_tensor(self._through(gather(self.matrix, asked.ids))), asked, self._called)
 
     def take(self, ids: Iterable[int]) -> Array:
-        """The rows of several ids (n, width). Raises RowError."""
+        """The rows of several ids (n, width), each from 0 on. Raises RowError, UsageError."""
         return self._through(gather(self.matrix, check_rows(ids, self.rows, self._called)))
 
     def tiles(self, rows: int = TILE_ROWS) -> Iterator[tuple[int, Tensor]]:

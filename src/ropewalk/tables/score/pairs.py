@@ -97,6 +97,6 @@ def table_vectors(table: EmbeddingTable, lookup: Lookup) -> Vector:
 
     def vector(word: str) -> Tensor | None:
         found = lookup(word)
-        return None if found is None else table[found.rows].double().mean(dim=0)
+        return None if found is None else table[list(found.rows)].double().mean(dim=0)
 
     return vector
