@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ropewalk.dialects.hf.ties import UNKNOWN
 from ropewalk.errors import MissingPartError, ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array, as_array, as_tensor
 from ropewalk.models.resolve import resolve
@@ -28,7 +29,7 @@ from ropewalk.tables.formats.gguf import GgufCheckpoint
 from ropewalk.tables.formats.npy import NpyCheckpoint
 from ropewalk.tables.formats.npz import NpzCheckpoint
 from ropewalk.tables.index import Index, chosen, within
-from ropewalk.tables.roles import ROLES, Candidate, Role, candidates, choose, named
+from ropewalk.tables.roles import ROLES, Candidate, Role, candidates, choose, named, packed_head
 from ropewalk.tables.stored import Matrix, Way, check_rows, gather
 from ropewalk.tables.tie import Tie
 from ropewalk.tables.vocabulary import Vocabulary
@@ -238,9 +239,11 @@ class ModelTables:
     @cached_property
     def tie(self) -> Tie:
         """Whether the head is the input table. Raises UsageError for several heads."""
-        head = choose(self.checkpoint, "output", self.facts)
-        flag = None if self.facts is None else self.facts.tied
-        return Tie(flag, head, isinstance(self.checkpoint, GgufCheckpoint))
+        names = self.checkpoint.names()
+        head = choose(self.checkpoint, "output", self.facts) or packed_head(names)
+        said = UNKNOWN if self.facts is None else self.facts.tying
+        gguf = isinstance(self.checkpoint, GgufCheckpoint)
+        return Tie(said, head, gguf, alone=head is not None and not named(names, "input"))
 
     def candidates(self, role: Role = "input") -> list[Candidate]:
         """Every tensor that may be this table; reads headers."""
@@ -249,9 +252,9 @@ class ModelTables:
     def table(self, role: Role = "input", tensor: str | None = None) -> EmbeddingTable:
         """The table with this role, or the tensor of this name in it.
 
-        A head that is not stored is the input table, unless the configuration says untied.
-        Raises UsageError that lists what may be meant where names do not decide, ModelFileError
-        for a shard or a head that is missing.
+        Of two that are tied, one is enough in the file: by the configuration, or by the default
+        of the family. Raises UsageError that lists what may be meant where names do not decide,
+        ModelFileError for a shard or a head that is missing.
         """
         if role not in ROLES:
             raise UsageError(f"the table's role is {role!r}; choose one of {', '.join(ROLES)}")
@@ -259,11 +262,12 @@ class ModelTables:
             tensor = self._only(role)
         return EmbeddingTable(self.checkpoint.matrix(tensor), role, self)
 
-    def heads_equal(self) -> bool:
+    def heads_equal(self) -> bool | None:
         """Whether a stored head holds the same bits as the input table; reads both.
 
-        Stops at the first tile that differs, and before any where the dtypes do. True where no
-        head is stored and the two are one.
+        Stops at the first tile that differs, and before any where the dtypes do. Where no head is
+        stored, whether the two are one, None for not known. Raises ModelFileError for a head that
+        is missing.
         """
         if self.tie.head is None:
             return self.tie.tied
@@ -285,11 +289,24 @@ class ModelTables:
         found = self.tie.head if role == "output" else choose(self.checkpoint, role, self.facts)
         if found is not None:
             return found
+        if role == "input" and self.tie.alone and self.tie.said.tied and self.tie.head:
+            return self.tie.head
         if role == "output" and named(self.checkpoint.names(), "input"):
             try:
-                return self._only("input") if self.tie.tied else ""
+                tied = self.tie.tied
             except ModelFileError as error:
                 raise ModelFileError(f"{self.checkpoint.path}: {error}") from error
+            if tied:
+                return self._only("input")
+            remedy = (
+                "put the model's config.json beside it"
+                if self.facts is None
+                else f"write tie_word_embeddings into {self.facts.where}"
+            )
+            raise UsageError(
+                f"{self.checkpoint.path}: {self.tie.sentence}, so its output table cannot be told; "
+                f"{remedy}, or choose a tensor with tensor=NAME"
+            )
         listed = self.candidates(role)
         fitting = (
             f"; by their shape these fit: {', '.join(map(str, listed[:12]))}" if listed else ""

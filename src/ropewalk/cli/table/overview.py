@@ -26,6 +26,9 @@ def print_overview(context: typer.Context) -> None:
     lines = [_Line("model", tables.title)]
     for role in ROLES:
         try:
+            if role == "output" and tables.tie.missing:
+                lines.append(_Line(role, "missing"))
+                continue
             table = tables.table(role)
         except UsageError:
             # No name is known for it, or several fit: what fits by shape is listed.

@@ -198,7 +198,11 @@ class _Check:
             return Drift(str(error), None, None, 0, 0, None, (), None, ()), None
         if name is None or name == self.table.name:
             return drift_of(found, None, counted, sentence, top), None
-        head = tables.table("output", name)
+        try:
+            head = tables.table("output", name)
+        except UsageError as error:
+            sentence += f"; it cannot be compared: {error}"
+            return drift_of(found, None, counted, sentence, top), None
         if head.shape != self.table.shape:
             (rows, width), (own_rows, own_width) = head.shape, self.table.shape
             sentence += (
