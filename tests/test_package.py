@@ -25,6 +25,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 FLOORS = (
     "errors",
+    "short",
     "files",
     "rope",
     "packing",

@@ -15,6 +15,7 @@ from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.scaling import UnknownScaling, name_of
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import Encoding, LayerGroup, PositionSpec, Rotary
+from ropewalk.short import short
 
 SINGLE = 2.5e-7
 """Relative room for a number that a file holds in single precision."""
@@ -26,6 +27,7 @@ STILL = 1e-20
 """Radians a token; at a billion tokens such a pair has not turned."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """A dialect's name and what to do where it cannot hold a number.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import UsageError
 from ropewalk.packing.layout import Counting, Layout
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,6 +25,7 @@ WAYS = ("nothing between", "boundary token", "positions reset", "mask")
 """How two documents are joined; from the second on each keeps what the one before it has."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two documents, and at the end of `b` the beginning of an answer about it.
@@ -38,6 +40,7 @@ class Pair:
     value_b: str | None = None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Reading:
     """B read in one way, averaged over the pairs.
@@ -57,6 +60,7 @@ class Reading:
     most: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Join:
     """What was measured: `alone` first, then each way. `tokens`: B's, in all pairs."""

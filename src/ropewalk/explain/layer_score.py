@@ -18,6 +18,7 @@ from ropewalk.errors import UsageError
 from ropewalk.explain.layers import layer_states
 from ropewalk.explain.occurrences import Occurrence, Pieces, Place, occurrence_at
 from ropewalk.explain.watch import find_parts
+from ropewalk.short import short
 from ropewalk.tables.score.datasets import PairSet
 from ropewalk.tables.score.pairs import PairScore, score_pairs
 
@@ -30,6 +31,7 @@ of all, which sees nothing and on which attention rests."""
 _AT_ONCE = 64
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LayerScore:
     """One layer: a score for each benchmark, as it is and less the mean vector of all words."""
@@ -39,6 +41,7 @@ class LayerScore:
     centred: tuple[PairScore, ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LayerScores:
     """All layers, from the table on. `pieces` stands for a word of several tokens."""

@@ -22,6 +22,7 @@ from ropewalk.explain.layers import States, layer_states
 from ropewalk.explain.occurrences import Occurrence, Pieces, find_occurrences
 from ropewalk.explain.senses import Senses, found_senses, given_senses
 from ropewalk.explain.watch import Parts, find_parts
+from ropewalk.short import short
 
 MOST = 4096
 """Other tokens whose pairs are all compared; of more, a seeded sample of this many is."""
@@ -29,6 +30,7 @@ MOST = 4096
 Square = tuple[tuple[float, ...], ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LayerCosines:
     """One layer. `cosines` (n, n) between the occurrences; `centred` the same, less the mean of
@@ -41,6 +43,7 @@ class LayerCosines:
     others: float | None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """A word's occurrences, layer by layer.

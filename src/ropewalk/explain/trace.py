@@ -27,9 +27,11 @@ from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.spec import Alibi, LearnedPositions, PositionSpec, Rotary, Sinusoidal
+from ropewalk.short import short
 from ropewalk.tables.as_used import scale_of
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Trace:
     """A text's way into a model. `steps` in order; `rotations` one for each rotary schedule."""

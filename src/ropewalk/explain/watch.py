@@ -17,6 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from ropewalk.errors import ModelFileError
+from ropewalk.short import short
 
 _POSITIONS = ("wpe", "position_embeddings", "position_embedding", "embed_positions")
 _TYPES = ("token_type_embeddings",)
@@ -28,6 +29,7 @@ RUNNING_ERRORS = (RuntimeError, TypeError, ValueError, LookupError, AttributeErr
 """What models of transformers raise for inputs that their code does not take."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The modules of the input path; None where the model has none of a kind."""
@@ -46,6 +48,7 @@ class Parts:
                 yield name, module
 
 
+@short
 @dataclass(slots=True)
 class Seen:
     """What one pass showed.

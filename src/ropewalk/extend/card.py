@@ -13,12 +13,14 @@ from ropewalk.extend.serve import Options
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 README = "README.md"
 BEGIN = "<!-- ropewalk extend: begin -->"
 END = "<!-- ropewalk extend: end -->"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Card:
     """What a card says.

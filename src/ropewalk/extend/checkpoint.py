@@ -27,6 +27,7 @@ from ropewalk.models.load import load, told_plainly
 from ropewalk.models.resolve import ModelFiles
 from ropewalk.models.rotary_tables import schedule_fingerprint
 from ropewalk.prove.subjects.memory import free_memory
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extend.serve import Options
@@ -38,6 +39,7 @@ Place = Literal["link", "copy"]
 """How weights come into the new folder: as further names of the same files, or as files."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Written:
     """What was written and how it was verified, in words; `left_out` names what stayed behind.

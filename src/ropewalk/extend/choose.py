@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ropewalk.extend.score import SHIPPED, Bench, Candidate, Grid, Score
 from ropewalk.prove.cells import Row
 from ropewalk.prove.statistics.paired import MeanDifference, mean_difference
+from ropewalk.short import short
 
 TOLERANCE = 0.02
 """How much more short text may cost, as a share of its loss."""
@@ -18,6 +19,7 @@ KEPT = 3
 Tell = Callable[[str], None]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The score that is to be written, and the sentences that say why; None: none can be."""

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from ropewalk.extend.methods import CLOSED_FORMS, HEADROOMS, NAMES, Stretch
 from ropewalk.extend.score import SHIPPED, Bench, Candidate, stretched
 from ropewalk.extend.skip import why_not
+from ropewalk.short import short
 
 SHARE = 0.25
 """Of the time up to a deadline: the rest is for whole documents."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Tried:
     """A schedule over gaps: mean log-probability (nats), and what short text costs, as a share."""
@@ -29,6 +31,7 @@ class Tried:
     change: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Headrooms:
     """Every method with every headroom, and of each method the one to be measured.

@@ -33,6 +33,7 @@ from ropewalk.prove.store import Store
 from ropewalk.prove.subjects.sharable import sharable
 from ropewalk.prove.tokens import Tokens
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 SHIPPED = "as shipped"
 GAP_PROMPTS = 3
@@ -41,6 +42,7 @@ SHORT = 1024
 """Tokens of short text; never more than the trained length."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """Something that reads: a schedule that can be written, or a way of reading that cannot.
@@ -71,6 +73,7 @@ class Candidate:
         return f"{turns}, groups of {self.how.group} from {self.how.window} on"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Score:
     """What a candidate does. `rows` are its answers at the new length, the same prompts for all.
@@ -113,6 +116,7 @@ class Score:
         return math.fsum(known) / len(known) if known else None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Grid:
     """Where facts are asked for: lengths in tokens, depths as shares, documents of their own."""
@@ -123,6 +127,7 @@ class Grid:
     seed: int = 0
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What every candidate's run folder says of the run, beside its schedule."""

@@ -15,8 +15,10 @@ from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.errors import ScheduleError
 from ropewalk.models.resolve import ModelFiles
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options by which `engine` serves files; `line` None: `reason` why not.

@@ -26,6 +26,7 @@ from ropewalk.prove.progress import Event
 from ropewalk.prove.session import RUNS
 from ropewalk.rope.scaling import LongRope
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extend.checkpoint import Written
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ropewalk.extend.search.run import Found
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Extension:
     """What came of it. `after` None: no schedule was found that can be written."""
@@ -53,6 +55,7 @@ class Extension:
     work: Path | None = None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Listener:
     """Who is told how it goes on: phases, shares of them, and answers as they come."""

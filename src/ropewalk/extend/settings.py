@@ -11,6 +11,7 @@ from ropewalk.dialects.gguf.weights import Numbers
 from ropewalk.errors import LengthError, UsageError
 from ropewalk.extend.methods import CLOSED_FORMS, NAMES, LongFactors, RaisedBase, Stretch
 from ropewalk.models.resolve import ModelFiles
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extend.checkpoint import Place
@@ -23,6 +24,7 @@ _MOST_FACTOR = 10_000
 _MOST_HEADROOM = 16
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ExtendSettings:
     """What to extend, how far, how, and where to. Lengths in tokens, depths as shares.

@@ -23,6 +23,7 @@ from ropewalk.prove.statistics import AbsoluteThreshold
 from ropewalk.prove.summary import Share
 from ropewalk.rope.frequencies import ntk_base
 from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extend.tune.gate import Gate
@@ -34,6 +35,7 @@ SCHEDULES = ("linear:{factor}", "ntk:{factor}", "yarn:{factor}", "base:{base}")
 TUNED = "yarn"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Scale:
     """How much is asked and trained. Lengths in tokens.
@@ -52,6 +54,7 @@ class Scale:
     documents: int = 400
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Drifted:
     """Mean cosines of table rows, from the recipe's log: words of one list, and of two."""
@@ -63,6 +66,7 @@ class Drifted:
     words: int
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Chapter:
     """One proof of the story: its title, and what was found."""
@@ -79,6 +83,7 @@ class Chapter:
         return next(each.worst for each in self.proof.summary.columns if each.length == length)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Story:
     """All of it. `untrained` are the schedules before any training, in the order of SCHEDULES."""
@@ -95,6 +100,7 @@ class Story:
     written: Path
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Listener:
     """Who is told how the story goes on: a new chapter, a phase of it, chapters as they end."""

@@ -28,6 +28,7 @@ from ropewalk.errors import (
 )
 from ropewalk.models.cache import cache_folder, cached_folder, file_hash
 from ropewalk.models.resolve import ModelFiles
+from ropewalk.short import short
 
 Say = Callable[[str], None]
 """Told in a few words what is going on, for a status line."""
@@ -43,6 +44,7 @@ _LOADING_ERRORS = (
 DTYPES = ("float32", "bfloat16", "float16")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     """A transformers causal model in eval mode on its device, and its tokenizer.

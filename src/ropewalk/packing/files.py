@@ -19,12 +19,14 @@ from ropewalk.packing.policies import BestFit, InOrder, Policy
 from ropewalk.packing.row_file import RowWriter, row_file
 from ropewalk.packing.texts import Reading, Sources, Text, read_texts
 from ropewalk.packing.tokens import Encoded, Encoder
+from ropewalk.short import short
 
 NO_BOUNDARY = Boundary()
 _OPEN_TOKENS = 1 << 24
 _T = TypeVar("_T")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class PackSettings:
     """How rows are made; see `pack`. Raises LengthError and UsageError when used."""
@@ -102,6 +104,7 @@ def _named_id(tokenizer: Any, which: str, word: str) -> int:
     return int(found)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Seconds:
     """Where the time went. Reading and packing run beside nothing; the tokenizer uses all cores."""
@@ -112,6 +115,7 @@ class Seconds:
     writing: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Packed:
     """A file of rows, and everything that was counted on the way to it."""

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from ropewalk.errors import DataFileError, UsageError
 from ropewalk.packing.texts import Text
+from ropewalk.short import short
 
 Ids = npt.NDArray[np.int32]
 
@@ -36,6 +37,7 @@ AGREE = 256
 _BATCH_CHARACTERS, _BATCH_TEXTS = 1 << 21, 1024
 
 
+@short
 @dataclass(slots=True)
 class Encoded:
     """What has been tokenised so far: characters, tokens, and tokens that are special ones.

@@ -28,6 +28,7 @@ from ropewalk.prove.statistics.paired import (
     mean_difference,
     sign_flip,
 )
+from ropewalk.short import short
 
 SHORT_CELLS = 60
 """How many cells a short calibration asks both ways, where the plan has as many."""
@@ -48,6 +49,7 @@ class Calibrate(StrEnum):
     """All of them."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Pair:
     """The answers to one cell, asked within a shared document and by a prompt of its own."""
@@ -57,6 +59,7 @@ class Pair:
     alone: Answer
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """What pairs say. Differences are nested less alone, natural logarithms.

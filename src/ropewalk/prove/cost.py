@@ -9,8 +9,10 @@ from ropewalk.prove.calibration import Calibrate
 from ropewalk.prove.cells import Cell, Prompt, Sharing
 from ropewalk.prove.plan import CostModel, Plan
 from ropewalk.prove.tree import paths, share
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Reading:
     """Prompt tokens of a plan: each prompt by itself, and with shared beginnings read once.
@@ -70,6 +72,7 @@ def reading(plan: Plan, make_prompt: Callable[[Cell], Prompt]) -> Reading:
     return Reading(tuple(alone), tuple(pieces))
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What a run will take: prompts, tokens to read, and tokens without sharing (`independent`).

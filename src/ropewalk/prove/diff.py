@@ -30,6 +30,7 @@ from ropewalk.prove.statistics.paired import (
     sign_flip,
 )
 from ropewalk.prove.store import IDENTITY, Store
+from ropewalk.short import short
 
 SIGNIFICANT = 0.05
 
@@ -37,6 +38,7 @@ COMPARED = ("name", "rope", *IDENTITY, "device", "versions")
 """The facts that are shown where two runs differ in them."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class KeptRun:
     """What a run folder holds: its facts, and every row beside the digest of its prompt's text."""
@@ -60,6 +62,7 @@ class KeptRun:
             return cls(str(folder), facts, rows)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Pairs of one part of the map. Differences are A less B, natural logarithms.
@@ -89,6 +92,7 @@ class Comparison:
         return min(self.p_outcomes, self.p_difference) < SIGNIFICANT
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RunDiff:
     """Two runs compared: all pairs, then every length and every depth.

@@ -29,6 +29,7 @@ from ropewalk.prove.haystack import GeneratedHaystack, Haystack, TextHaystack
 from ropewalk.prove.layout import Spots, plan_spots
 from ropewalk.prove.needles.draw import Fact, draw_facts
 from ropewalk.prove.prompt import PromptMaker, betrayed
+from ropewalk.short import short
 
 INTRODUCTION = (
     "A long report follows. Some lines in it state facts, one of which will be asked for at the "
@@ -46,6 +47,7 @@ _SLACK = 10
 the words that make up the length need room."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Document:
     """A trial's text: sentences, the tokens before each, and where the facts stand in it.
@@ -80,6 +82,7 @@ class Document:
         return end - bisect_right(self.at, end - 1)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class DocumentMaker:
     """Lays out nested prompts for cells of `lengths` and `depths`; equal settings, equal prompts.

@@ -20,8 +20,10 @@ from ropewalk.prove.store import Store
 from ropewalk.prove.subjects.endpoint.limits import Gate
 from ropewalk.prove.subjects.endpoint.subject import EndpointSubject
 from ropewalk.prove.subjects.endpoint.work import Pool, Server, in_cache_order
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Asking:
     """Who is asked: a model, its servers, and the gate that every request passes."""

@@ -6,6 +6,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -40,7 +41,9 @@ def settings_facts(
     if settings.all_tasks != ("single",):
         recipe += f", tasks {' + '.join(settings.all_tasks)}"
     if own is not None:
-        recipe += f", own questions {_digest(repr((sorted(own.documents.items()), own.questions)))}"
+        # Field by field: a repr is for readers, and leaves out what is long.
+        asked = [astuple(question) for question in own.questions]
+        recipe += f", own questions {_digest(repr((sorted(own.documents.items()), asked)))}"
     until = settings.until_certain
     return {
         "seed": str(settings.seed),

@@ -28,6 +28,7 @@ from ropewalk.prove.subjects.sharing import BRANCH_ROOM, SharingLocal
 from ropewalk.prove.tokens import Tokens
 from ropewalk.prove.walk import run_shared
 from ropewalk.rope.spec import LearnedPositions, PositionSpec
+from ropewalk.short import short
 
 Make = Callable[[Cell], Prompt]
 
@@ -35,6 +36,7 @@ _PACED = 512
 """Tokens that are read to see how fast this machine is."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Asking:
     """Where answers go and who is told: what every run is given besides its prompts."""

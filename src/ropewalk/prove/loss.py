@@ -27,6 +27,7 @@ from itertools import pairwise
 from typing import Any
 
 from ropewalk.errors import LengthError
+from ropewalk.short import short
 
 KEY_GAIN = 2.0
 """Nats that the whole text must save on a token for the token to be a key token."""
@@ -36,6 +37,7 @@ CHUNK = 256
 """Tokens read in one call: the logits of a chunk are all that is ever held."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """The mean loss of the tokens at positions `start` to `end` (exclusive), from 0."""
@@ -46,6 +48,7 @@ class Bucket:
     mean: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """One way to read a text. `losses` are those of tokens 1 and on; token 0 has none.
@@ -81,6 +84,7 @@ class Evaluation:
         return tuple(found)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ContextGain:
     """What the whole text saves on a token over the cut one, in nats.
@@ -95,6 +99,7 @@ class ContextGain:
     key_perplexity: float | None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Copy:
     """A passage and the same one `distance` tokens on: mean losses, each first token apart."""
@@ -104,6 +109,7 @@ class Copy:
     again: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Shift:
     """The mean loss of one passage whose positions begin at `offset`, nothing before it."""

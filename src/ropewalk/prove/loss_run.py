@@ -23,12 +23,14 @@ from ropewalk.prove.loss import (
 )
 from ropewalk.prove.tokens import Tokens
 from ropewalk.rope.spec import Alibi, NoPosition, PositionSpec, Recurrent, Rotary
+from ropewalk.short import short
 
 PASSAGE = 64
 """Tokens of the passage that is copied, and of the one that is shifted."""
 FIRST_DISTANCE = 128
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LossSettings:
     """What to read and how. `text` names a UTF-8 file, None for generated text.
@@ -46,6 +48,7 @@ class LossSettings:
     dtype: str = "float32"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LossReport:
     """All that was measured. `evaluations`: full, sliding, non-overlapping.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ropewalk.errors import LengthError
 from ropewalk.prove.cells import Cell, Control
+from ropewalk.short import short
 
 MOST_TOKENS = 2**31 - 1
 """Positions are 32-bit integers in many engines."""
@@ -21,6 +22,7 @@ MOST_DEPTHS = 101
 """One a percent."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Plan:
     """An ordered run over a grid. `cells` holds the controls too."""
@@ -141,6 +143,7 @@ def parse_depths(text: str) -> tuple[float, ...]:
     return tuple(sorted(depths))
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class CostModel:
     """Seconds of a prompt of L tokens: per_token * L + per_token_squared * L^2.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ropewalk.prove.cells import JUDGED, Cell, Outcome, Row, Sharing
 from ropewalk.prove.plan import CostModel, Plan
 from ropewalk.prove.store import Store
+from ropewalk.short import short
 
 Work = tuple[int, int]
 """Tokens to read for a cell, and how many stand before them: (start, tokens)."""
@@ -15,6 +16,7 @@ Pace = tuple[int, int, float]
 """The same of an answer that was seen, and the seconds it took: (start, tokens, seconds)."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Event:
     """Where a run stands after one cell. Counts cells and prompt tokens, kept ones included.
@@ -32,6 +34,7 @@ class Event:
     row: Row | None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """How a run ended. `done` counts the cells with a kept answer, an ERROR not included.

@@ -20,6 +20,7 @@ from ropewalk.prove.tasks.base import Problem, Task
 from ropewalk.prove.tasks.single import Single
 from ropewalk.prove.tasks.suite import TASKS
 from ropewalk.prove.tokens import Tokens
+from ropewalk.short import short
 
 CHAT_ANSWER_TOKENS = 24
 _ATTEMPTS = 12
@@ -28,6 +29,7 @@ _SLACK = 4
 """Tokens added to the shortest prompt that was seen: keys differ in how many they take."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class PromptMaker:
     """Lays out the prompt of any cell; equal settings give equal prompts, on any machine.

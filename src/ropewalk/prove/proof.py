@@ -26,8 +26,10 @@ from ropewalk.prove.store import Store
 from ropewalk.prove.summary import RunSummary
 from ropewalk.prove.tasks.own import OwnDocuments
 from ropewalk.prove.tokens import Tokens
+from ropewalk.short import short, short_with
 
 
+@short_with("summary.effective", "result")
 @dataclass(frozen=True, slots=True)
 class Proof:
     """A proof that has run, or has been interrupted: where it lies and what it says."""
@@ -42,6 +44,7 @@ class Proof:
     """The summary of each task that was asked."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Listener:
     """Who is told how a proof goes on: phases, shares of them, the plan, notes, cells."""

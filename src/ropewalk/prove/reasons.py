@@ -19,11 +19,13 @@ from ropewalk.errors import ScheduleError
 from ropewalk.rope.diagnostics import pair_rows, similarity_horizon
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.spec import LearnedPositions, PositionSpec, Sinusoidal
+from ropewalk.short import short
 
 RARE = 0.05
 """Distances that make up less than this share of training are called rare."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What the schedule says of prompts of `length` tokens. Lengths in tokens.

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from ropewalk.prove.cells import UNJUDGED, Control, Outcome
 from ropewalk.prove.summary import LengthSummary, Share
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What `result` puts into words; lengths ascending, numbers as in `EffectiveLength`."""

@@ -18,11 +18,13 @@ from ropewalk.errors import UsageError
 from ropewalk.prove.cells import Cell, Control, Row
 from ropewalk.prove.progress import RunResult
 from ropewalk.prove.summary import RunSummary
+from ropewalk.short import short
 
 MOST_TRIALS = 50
 """Trials a length gets at most, where no other cap is named."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class UntilCertain:
     """Go on until every length that matters is settled, or has `most_trials` trials.

@@ -13,6 +13,7 @@ from ropewalk.prove.sequential import UntilCertain
 from ropewalk.prove.statistics import FEWEST_DOCUMENTS, RelativeThreshold, Threshold
 from ropewalk.prove.subjects.endpoint.settings import EndpointSettings
 from ropewalk.prove.tasks.own import OwnDocuments, read_own
+from ropewalk.short import short
 
 RUNS = Path("ropewalk-runs")
 """Where run folders go when none is named, in the folder the command is started in."""
@@ -24,6 +25,7 @@ DEFAULT_DOCUMENTS = FEWEST_DOCUMENTS
 """Trials where the questions of a trial share a document: fewer make no length certain."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ProofSettings:
     """What to prove and how. Lengths in tokens, depths as shares from 0 to 1.

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ropewalk.prove.cells import Outcome
+from ropewalk.short import short, short_with
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Share:
     """`hits` of `judged` answers, with the ends of the 95 % interval (0 and 1 for none).
@@ -35,6 +37,7 @@ class Share:
         return self.hits / self.judged if self.judged else None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class CellSummary:
     """One field of the heat map. `outcomes` counts every outcome, judged or not."""
@@ -50,6 +53,7 @@ class CellSummary:
     """How many the plan asks for."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LengthSummary:
     """A column pooled over its depths, and its worst depth with an interval of its own."""
@@ -62,6 +66,7 @@ class LengthSummary:
     """"passes", "fails" or "undecided" against the threshold."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class EffectiveLength:
     """The longest length that is certain, and the longest that is still possible.
@@ -82,6 +87,7 @@ class EffectiveLength:
     """The result in one plain sentence."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ControlSummary:
     """One control prompt kind at one length, and what it says in words."""
@@ -92,6 +98,7 @@ class ControlSummary:
     reading: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Reason:
     """What speaks against a length at its worst depth, by `ropewalk.prove.reasons`.
@@ -104,6 +111,7 @@ class Reason:
     likely: tuple[str, ...]
 
 
+@short_with("effective", "trained_length", "claimed_length", "trials", "lengths")
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """All of a run. `cells` holds every planned field, asked or not, lengths then depths."""

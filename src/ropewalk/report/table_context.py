@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.report.text import clip, visible
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.explain.meaning import LayerCosines, Meaning
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 WIDTH = 80
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Row:
     """A layer in numbers: cosines as they are and centred. None where there is no such pair."""
@@ -52,6 +54,7 @@ def _row(meaning: Meaning, layer: LayerCosines) -> Row:
     )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of the table, and the mark of its numbers in the plot; "" is not plotted."""

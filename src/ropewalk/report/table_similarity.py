@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ropewalk.report import heatmap, page
 from ropewalk.report.table_near import asked_document, asked_line
 from ropewalk.report.text import visible
+from ropewalk.short import short
 from ropewalk.tables.display import display
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ FIELD, GAP, HEAD = 54.0, 3.0, 150.0
 """Of a field and between two of the page, and the room for words, in SVG pixels."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field of the page: its box's corner and colour, "dark" or "light" for its ink, its

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.report import page
 from ropewalk.report.tune_text import data_words, proof_rows
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extend.tune.session import Tuned
@@ -25,6 +26,7 @@ POINTS = 1500
 _KINDS = ("main", "second", "third", "fourth")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Curve:
     """A line of the chart: its CSS class, its SVG path, and what it shows."""
@@ -34,6 +36,7 @@ class Curve:
     name: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Chart:
     """Losses over steps: curves, and scales as (place in pixels, label)."""

@@ -11,6 +11,7 @@ from ropewalk.dialects.hf import load_json
 from ropewalk.dialects.hf.family import TEXT_PARTS
 from ropewalk.dialects.hf.ties import UNKNOWN, Tying, tying
 from ropewalk.dialects.hf.values import Section
+from ropewalk.short import short
 
 _OFFSETS = {
     "opt": 2, "bart": 2, "mbart": 2, "roberta": 2, "xlm-roberta": 2, "camembert": 2,
@@ -19,6 +20,7 @@ _OFFSETS = {
 """Rows at the start of a learned position table that serve no position (fairseq's padding)."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What is known, each None where the configuration does not say.

@@ -16,6 +16,7 @@ import numpy as np
 
 from ropewalk.errors import RowError, UsageError
 from ropewalk.kernels.arrays import Array
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +31,7 @@ ALLOWED = (
 )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """The rows to read, `ids` (n,) int64, each once, ascending; `rest` indexes what was read."""
@@ -177,7 +179,7 @@ def _part(given: object, rows: int, what: str) -> Any:
 
 def _integer(given: object) -> int | None:
     """A single integer as Python's; None for all else, bools too."""
-    if isinstance(given, bool | np.bool_) or getattr(given, "ndim", 0):
+    if isinstance(given, bool | np.bool_) or getattr(given, "ndim", None):
         return None
     if isinstance(given, int | np.integer):
         return int(given)

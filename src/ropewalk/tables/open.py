@@ -21,6 +21,7 @@ from ropewalk.dialects.hf.ties import UNKNOWN
 from ropewalk.errors import MissingPartError, ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array, as_array, as_tensor
 from ropewalk.models.resolve import resolve
+from ropewalk.short import short_with
 from ropewalk.tables.as_used import Transform, transforms_of
 from ropewalk.tables.facts import Facts, facts_of_config, facts_of_gguf
 from ropewalk.tables.formats.base import Checkpoint
@@ -45,6 +46,7 @@ View = Literal["raw", "as_used"]
 TILE_ROWS = 8192
 
 
+@short_with("name", "role", "shape", "storage", "view")
 @dataclass(frozen=True)
 class EmbeddingTable:
     """One table: rows (rows, width) by token id, or by position.
@@ -220,6 +222,7 @@ class EmbeddingTable:
         return rows
 
 
+@short_with("title")
 @dataclass(frozen=True)
 class ModelTables:
     """The tables of one checkpoint. `facts` is what its configuration says, None without one."""

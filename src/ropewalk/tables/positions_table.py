@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.principal import Moments, finite_rows
 from ropewalk.tables.stored import check_rows
 from ropewalk.tables.trained_end import Step, TrainedEnd, largest_step, trained_end
@@ -24,6 +25,7 @@ _CHANNELS = 64
 """Channels whose correlations are taken at a time."""
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class PositionTable:
     """Positions 0 to n - 1 of a table; the `offset` rows before them serve no position.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.facts import Facts
 from ropewalk.tables.formats.base import Checkpoint, two_axes
 
@@ -47,6 +48,7 @@ _IN_A_LAYER = re.compile(r"(?:^|\.)(?:layers?|blocks?|blk|h)\.\d+\.")
 """A table of one layer, as multi-token prediction has them, is not the model's."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A tensor that may be the table asked for."""

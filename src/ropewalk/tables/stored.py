@@ -16,6 +16,7 @@ import numpy as np
 
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array
+from ropewalk.short import short
 from ropewalk.tables.index import integer, no_row
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ PLAIN = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 """Plain floats by their names in safetensors and GGUF, and what holds them in numpy."""
 
 
+@short
 @dataclass(slots=True)
 class Reads:
     """What was read so far: bytes of each tensor, bytes of headers, and the files opened."""
@@ -125,6 +127,7 @@ class Matrix(Protocol):
         ...
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class FileMatrix:
     """A matrix whose rows lie at `offset` of `path`, `row_bytes` each. See Matrix."""

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from ropewalk.dialects.hf.ties import UNKNOWN, Tying
 from ropewalk.errors import ModelFileError
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Tie:
     """`said` is what configuration and family say (of a GGUF nothing); `head` the name of the head

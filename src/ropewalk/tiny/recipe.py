@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ropewalk.files import folder_beside
+from ropewalk.short import short
 from ropewalk.tiny.corpus import ANSWER_WEIGHT, Corpus
 from ropewalk.tiny.drift import drift
 from ropewalk.tiny.tokenizer import BEGIN, END, train_tokenizer
@@ -33,6 +34,7 @@ _EVERY = 250
 _LOOKED_AT = 64
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Stage:
     """`steps` of rows of one of `lengths`; `pass_keys` is the share of rows that ask for them."""
@@ -42,6 +44,7 @@ class Stage:
     pass_keys: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """Sizes, stages and rates. `tokens` a step; the rate warms up, stays, and falls in the end."""

@@ -70,6 +70,10 @@ def tied_in_transformers(config: dict[str, Any]) -> bool | None:
 
 def check(model_type: str) -> int:
     """Compare all ways to say it for one type; how many there were."""
+    try:
+        CONFIG_MAPPING[model_type]()
+    except Exception:  # noqa: BLE001 - as above
+        return 0
     parts = getattr(CONFIG_MAPPING[model_type], "sub_configs", {})
     part = next((p for p in ties.TEXT_PARTS if p in parts), None)
     inside = (None,) if part is None else (None, True, False)

@@ -30,6 +30,7 @@ from ropewalk.rope.scaling import (
     Yarn,
 )
 from ropewalk.rope.spec import Rotary
+from ropewalk.short import short
 
 LLAMA3_LENGTH = 8192
 """The reference length of Llama 3's rule, for which converters compute `rope_freqs`."""
@@ -42,6 +43,7 @@ STILL_DIVISOR = 1e30
 _TYPES = ("none", "linear", "yarn", "longrope")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Heads:
     """Sizes of one kind of layer: channels of a head, and how many of them turn."""

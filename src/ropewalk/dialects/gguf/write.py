@@ -39,6 +39,7 @@ from ropewalk.rope.scaling import (
 )
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import gguf
@@ -70,6 +71,7 @@ Value = str | int | float | tuple[int, ...] | None
 """What a key is given; a tuple is written as an array of 32-bit integers."""
 
 
+@short
 @dataclass(slots=True)
 class Changes:
     """What differs in the copy: keys without their prefix (None: taken out), schedule tensors,

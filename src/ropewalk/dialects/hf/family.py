@@ -27,6 +27,7 @@ from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, TRAINED_KEYS
 from ropewalk.dialects.hf.rope import BASE_KEYS
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ConfigError
+from ropewalk.short import short
 
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
 ROPE_KEYS = (
@@ -40,6 +41,7 @@ ROPE_KEYS = (
 _OTHER_KEYS = ("alibi", "attn_config", "relative_attention_num_buckets", "no_rope_layers")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Family:
     """The text model's section, its type as transformers names it ("" when unstated), facts.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ropewalk.dialects.hf.facts import BucketFacts, Facts
 from ropewalk.dialects.hf.values import MAX_LENGTH, Notes, Section
 from ropewalk.rope.spec import Length
+from ropewalk.short import short
 
 CLAIMED_KEYS = (
     "max_position_embeddings",
@@ -27,6 +28,7 @@ ORIGINAL = "original_max_position_embeddings"
 TRAINED_KEYS = (ORIGINAL, "initial_context_length", "max_trained_positions")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Lengths:
     """What the files say of length, in tokens."""

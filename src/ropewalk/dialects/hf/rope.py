@@ -14,6 +14,7 @@ from ropewalk.dialects.hf.facts import LocalRope, RotaryFacts
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ConfigError
 from ropewalk.rope.spec import Placement
+from ropewalk.short import short
 
 LAYER_KINDS = frozenset(
     {"full_attention", "sliding_attention", "chunked_attention", "linear_attention"}
@@ -30,6 +31,7 @@ BASE_KEYS = (
 )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RopeKeys:
     """The rope dictionaries that count.
@@ -194,6 +196,7 @@ def _remark_on_both(old: Section, new: Section, notes: Notes) -> None:
         notes.warn("both-rope-keys", f"{ignored} and they differ", "remove the one that is wrong")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Dims:
     """Channels of a head, how many of them turn (None where the file does not say), and which."""

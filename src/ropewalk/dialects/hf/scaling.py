@@ -27,8 +27,10 @@ from ropewalk.rope.scaling import (
     Yarn,
 )
 from ropewalk.rope.spec import Length
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a rope dictionary's meaning depends on beside itself.

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.rope.sections import SectionLayout, in_turns
 from ropewalk.rope.spec import Rotary
+from ropewalk.short import short
 
 COUNTS, IN_TURNS = "mrope_section", "mrope_interleaved"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Sections:
     """Pairs of each axis, none for one axis, and how they are dealt out."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ropewalk.dialects.hf.family import TEXT_PARTS
 from ropewalk.dialects.hf.values import Section
+from ropewalk.short import short
 
 TIED = frozenset(
     """
@@ -106,6 +107,7 @@ NEVER = frozenset(
 """Types that are untied whatever the flag says."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Tying:
     """What a configuration, and the family it names, say of the two tables.

@@ -29,6 +29,7 @@ from ropewalk.models.rotary_tables import install, schedule_fingerprint
 from ropewalk.prove.cells import Row
 from ropewalk.prove.prompt import PromptMaker
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 HELD_OUT = 10
 """Prompts of the search's test, which the search has not seen."""
@@ -40,6 +41,7 @@ LEADING = 3
 Tell = Callable[[str], None]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a search came to: the closed form it had to beat, its best, and the test of the two."""

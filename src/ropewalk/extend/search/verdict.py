@@ -14,11 +14,13 @@ from itertools import combinations
 from ropewalk.extend.skip import Gap
 from ropewalk.prove.cells import Row
 from ropewalk.prove.statistics.paired import MeanDifference, mean_difference
+from ropewalk.short import short
 
 CLEAR = 1.0
 """Nats by which two schedules have to differ, by gaps and by whole prompts, to say something."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """In which pairs of schedules gaps and whole prompts name the same one as the better.
@@ -36,6 +38,7 @@ class Agreement:
         return len(self.cells) >= 2 and self.pairs > 0 and self.same == self.pairs
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What came of a search. `gaps` and `whole` are found less closed form, nats a trial."""

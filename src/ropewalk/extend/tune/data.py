@@ -32,6 +32,7 @@ from ropewalk.packing.pack import (
 from ropewalk.packing.read import PackedFile
 from ropewalk.packing.texts import Reading, Sources, read_texts
 from ropewalk.packing.tokens import Encoder
+from ropewalk.short import short
 
 BUFFER_TOKENS = 1 << 20
 """Tokens of the rows among which the next one is drawn, at most."""
@@ -45,6 +46,7 @@ class Source(Protocol):
         """One reading of all data."""
 
 
+@short
 @dataclass
 class Documents:
     """Documents that are packed as they are read: `read()` begins again from the first.
@@ -90,6 +92,7 @@ def _enough(packing: Packing) -> Iterator[PackedRow]:
         )
 
 
+@short
 @dataclass(frozen=True)
 class PackedFiles:
     """Rows that `ropewalk pack` wrote."""

@@ -14,6 +14,7 @@ from ropewalk.prove.loss import Reader, windows
 from ropewalk.prove.loss_run import generated, read_text
 from ropewalk.prove.tokens import Tokens
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 WINDOW = 512
 """Tokens of a window of short text, at most; each token is scored once."""
@@ -22,6 +23,7 @@ TOKENS = 4096
 LEAST = 64
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ShortText:
     """Held-out text: `ids` are read in windows of `window` tokens. `name` says what it is."""
@@ -56,6 +58,7 @@ class ShortText:
         return tuple(found)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Gate:
     """The mean losses of the same tokens before and after, and what was allowed.

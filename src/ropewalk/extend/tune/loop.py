@@ -25,6 +25,7 @@ from ropewalk.extend.tune.settings import TuneSettings
 from ropewalk.extend.tune.world import World
 from ropewalk.packing.batch import stack
 from ropewalk.packing.pack import PackedRow
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """What step `step`, from 1, was and cost.

@@ -15,6 +15,7 @@ from ropewalk.models.load import load
 from ropewalk.models.resolve import ModelFiles, read_spec
 from ropewalk.models.rotary_tables import schedule_fingerprint
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +24,7 @@ ALPHA = 2
 """LoRA's alpha is so many times its rank: what adapters add is scaled by it."""
 
 
+@short
 @dataclass(frozen=True)
 class Trainee:
     """`causal` is a causal model of transformers, `adapted` peft's model around it or None.

@@ -35,6 +35,7 @@ from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.packing.files import boundary_named
 from ropewalk.packing.texts import Sources, sources
 from ropewalk.prove.lock import FolderLock
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.prove.session import Proof
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 MODEL, FAILED, CANDIDATE = "model", "model-failed-gate", ".candidate"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Listener:
     """Who is told how a run goes on: phases, notes, the steps so far and how many, each step."""
@@ -53,6 +55,7 @@ class Listener:
     end: Callable[[], None] = lambda: None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Proofs:
     """The proofs of one set of lengths before and after."""
@@ -61,6 +64,7 @@ class Proofs:
     after: Proof
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """A run that is done. `model` is the tuned model's folder, kept apart if the gate failed."""

@@ -11,6 +11,7 @@ from typing import Literal
 from ropewalk.errors import LengthError, UsageError
 from ropewalk.packing.layout import Counting
 from ropewalk.packing.texts import Reading
+from ropewalk.short import short
 
 Decay = Literal["constant", "linear", "cosine"]
 DECAYS: tuple[Decay, ...] = ("constant", "linear", "cosine")
@@ -21,6 +22,7 @@ ATTENTION = (
 )  # fmt: skip
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Mix:
     """Row lengths and their weights: shares of the steps, and of the tokens.
@@ -95,6 +97,7 @@ def parse_mix(text: str) -> Mix:
     return Mix(tuple(lengths), tuple(weights))
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class TuneSettings:
     """What to train and how. Lengths in tokens.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +25,7 @@ WAIT = datetime.timedelta(hours=12)
 """How long processes wait for one another: the first one measures while the others wait."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class World:
     """This process: number `rank` of `size`, on `device`."""

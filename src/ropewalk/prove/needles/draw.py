@@ -10,11 +10,13 @@ from ropewalk.prove.needle import draw_needle
 from ropewalk.prove.needles.kinds import KINDS, Kind
 from ropewalk.prove.needles.words import SUBJECTS
 from ropewalk.prove.tasks.base import Hidden, Problem
+from ropewalk.short import short
 
 _DRAWS = 40
 """Values tried of a kind, before the next one takes its turn."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A fact to hide: `value` is what `key` asks for, in the words of `kind`."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 FLIPS = 10_000
 """Random sign flips where there are too many to try them all."""
@@ -19,6 +20,7 @@ ALL_FLIPS = 12
 """Up to this many differences all 2^n flips are tried."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class MeanDifference:
     """The mean of `count` paired differences and Student's 95 % interval.

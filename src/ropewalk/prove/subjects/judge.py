@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ropewalk.prove.cells import Answer, Outcome, Prompt
 from ropewalk.prove.classify import LIST, classify
 from ropewalk.prove.tokens import shared_start
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ropewalk.prove.tokens import Tokens
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Told:
     """What one pass over prompt and value says.
@@ -96,6 +98,7 @@ class Judge:
         return not goes_on
 
 
+@short
 @dataclass(slots=True)
 class Saying:
     """Tokens printed so far, up to `budget` of them or the first of `end_ids`."""

@@ -14,10 +14,12 @@ from random import Random
 from ropewalk.errors import UsageError
 from ropewalk.prove.haystack import read_sentences
 from ropewalk.prove.tasks.base import Hidden, Problem
+from ropewalk.short import short
 
 SUFFIXES = (".txt", ".md")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question, its answer, and the document that holds it."""
@@ -27,6 +29,7 @@ class Question:
     document: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class OwnDocuments:
     """Asks about `documents`, sentences by path, one of `questions` a prompt.
