@@ -83,7 +83,7 @@ FILLINGS: dict[str, Any] = {
 
 def filled(made: type, value: Any) -> Any:
     """An instance with every field set to `value`, whatever its constructor would say."""
-    one = object.__new__(made)
+    one: Any = object.__new__(made)
     for field in dataclasses.fields(made):
         object.__setattr__(one, field.name, value)
     return one

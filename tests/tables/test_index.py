@@ -199,9 +199,9 @@ def test_the_sentences_say_what_was_given_and_what_is_allowed(table: EmbeddingTa
     with pytest.raises(RowError, match=r"the mask has 3 bools, and the input table .* has 7 rows"):
         table[[True, False, True]]
     with pytest.raises(UsageError, match=r"float 1\.5 names no rows .*an index is an integer, a s"):
-        table[1.5]
+        table[1.5]  # type: ignore[index]
     with pytest.raises(UsageError, match=r"str 'king' names no rows of the input table 'model"):
-        table["king"]
+        table["king"]  # type: ignore[index]
     with pytest.raises(RowError, match=r"row -8 .* it has 7 rows, 0 to 6"):
         table[-8]
     with pytest.raises(RowError, match="row 18446744073709551615 "):

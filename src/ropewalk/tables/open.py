@@ -130,6 +130,11 @@ class EmbeddingTable:
         asked = chosen(index, self.shape, self._called)
         return within(as_tensor(self._through(gather(self.matrix, asked.ids))), asked, self._called)
 
+    def __iter__(self) -> Iterator[Tensor]:
+        """The rows (width,) in their order, read once from end to end."""
+        for _, tile in self.tiles():
+            yield from tile
+
     def take(self, ids: Iterable[int]) -> Array:
         """The rows of several ids (n, width), each from 0 on. Raises RowError, UsageError."""
         return self._through(gather(self.matrix, check_rows(ids, self.rows, self._called)))

@@ -11,8 +11,10 @@ import pytest
 
 from ropewalk.errors import UsageError
 from ropewalk.prove.cells import Cell
+from ropewalk.prove.identity import settings_facts
 from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.tasks.own import read_own
+from ropewalk.prove.settings import ProofSettings
+from ropewalk.prove.tasks.own import OwnDocuments, Question, read_own
 from ropewalk.prove.tokens import Tokens
 
 
@@ -84,3 +86,13 @@ def test_folders_and_files_that_are_not_there_are_told(folder: Path, tmp_path: P
         read_own(folder, tmp_path / "q.jsonl")
     with pytest.raises(UsageError, match="at least 2 are needed"):
         read_own(folder / "deep", tmp_path / "q.jsonl")
+
+
+def test_a_run_is_known_by_every_word_of_its_questions() -> None:
+    def recipe(answer: str) -> str:
+        asked = tuple(Question("word " * 200 + str(i), f"{i}", "a.txt") for i in range(50))
+        own = OwnDocuments({"a.txt": ("A sentence.",)}, (*asked, Question("Who?", answer, "a.txt")))
+        return settings_facts(ProofSettings("tiny"), None, own, chat=False)["recipe"]
+
+    assert recipe("Ann") == recipe("Ann")
+    assert recipe("Ann") != recipe("Bob")
