@@ -136,8 +136,8 @@ class Facts:
 class Bench:
     """A loaded model on which candidates are measured, one after the other.
 
-    `folder` keeps the answers, `text` are ids of short text (generated from the haystack's grammar
-    where None), `on_event` hears of every answer.
+    `folder` keeps the answers, `text` are ids of short text without what the tokenizer puts
+    before one (generated from the haystack's grammar where None), `on_event` hears of every answer.
     """
 
     def __init__(
@@ -161,9 +161,9 @@ class Bench:
         self._on_event = on_event
         self._gaps: dict[tuple[PositionSpec, int], float] = {}
         self._losses: dict[tuple[PositionSpec, neighbour.SelfExtend | None], float] = {}
-        size = min(SHORT, trained_length(spec))
+        size = min(SHORT, trained_length(spec)) - len(tokens.opening)
         self._text = generated(tokens, size, f"{seed}/short") if text is None else text[:size]
-        if len(self._text) < 2:
+        if len(tokens.opening) + len(self._text) < 2:
             raise UsageError("the short text has fewer than 2 tokens, and so no loss; give more")
 
     @property
@@ -222,7 +222,11 @@ class Bench:
         """
         key = (candidate.spec, candidate.how)
         if key not in self._losses:
-            reader = Reader(self.model, lambda length: install(self.model, candidate.spec, length))
+            reader = Reader(
+                self.model,
+                lambda length: install(self.model, candidate.spec, length),
+                opening=self.tokens.opening,
+            )
             with candidate.reading(self.model):
                 self._losses[key] = whole(reader, self._text).mean
         return self._losses[key]

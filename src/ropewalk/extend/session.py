@@ -218,7 +218,7 @@ def _bench(
     rows = int(loaded.model.get_input_embeddings().weight.shape[0])
     check_vocabulary(rows, max(loaded.tokenizer.get_vocab().values()), files.title)
     tokens = Tokens(loaded.tokenizer)
-    ids = None if text is None else tokens.encode(text)
+    ids = None if text is None else tokens.encode(text, special=False)
     facts = Facts(files.title, loaded.identity, settings.dtype, settings.command)
     digest = hashlib.sha256(f"{loaded.identity}|{settings.dtype}|{settings.seed}".encode())
     words = re.sub(r"[^A-Za-z0-9.]+", "-", f"{files.title}-to-{settings.target}").strip("-")

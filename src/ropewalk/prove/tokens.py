@@ -25,14 +25,18 @@ class Tokens:
     """Counting and encoding with the model's own tokenizer.
 
     `tokenizer` is a transformers tokenizer. Token ids are plain ints.
-    `inner(sentence)` is the number of tokens a sentence takes in the middle of a text.
+    `inner(sentence)` is the number of tokens a sentence takes in the middle of a text. `opening`
+    are the ids that it puts before every text, as the model was trained to see one begin: a BOS,
+    mostly, and for many models none.
     """
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         bare, full = (self._ids(_ANCHOR, special) for special in (False, True))
         self._anchor = len(bare)
-        self._closing = len(full) - len(bare) - _offset(full, bare)
+        begins = _offset(full, bare)
+        self.opening = tuple(full[:begins])
+        self._closing = len(full) - len(bare) - begins
         self.inner: Callable[[str], int] = lru_cache(maxsize=65536)(self._inner)
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
@@ -62,6 +66,10 @@ class Tokens:
     def decode(self, ids: list[int]) -> str:
         """The text of ids, special tokens left out."""
         return str(self._tokenizer.decode(ids, skip_special_tokens=True))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """How the tokenizer spells each of some ids, special ones too."""
+        return [str(piece) for piece in self._tokenizer.convert_ids_to_tokens(list(ids))]
 
     def chat(self, message: str) -> str:
         """The model's own chat template around one user message, up to where it answers.

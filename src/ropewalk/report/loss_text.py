@@ -29,6 +29,7 @@ def loss_lines(found: LossReport) -> Iterator[str]:
             f"{each.name:<18}{each.window:>9,}{stride:>9}{len(each.losses):>9,}"
             f"{each.mean:>9.4f}{each.perplexity:>12.3f}"
         )
+    yield from _wrapped(_windows(found))
     yield ""
     yield from _by_position(found.evaluations)
     yield ""
@@ -39,7 +40,8 @@ def loss_lines(found: LossReport) -> Iterator[str]:
     for copy in found.copies:
         yield f"  {copy.distance:>9,}{copy.first:>9.4f}{copy.again:>9.4f}"
     if found.shifts:
-        yield f"The same {PASSAGE} tokens from another position on, nothing before them:"
+        before = " ".join(map(visible, found.opening)) or "nothing"
+        yield f"The same {PASSAGE} tokens from another position on, {before} before them:"
         yield f"  {'offset':>9}{'loss':>9}{'change':>11}"
         for shift in found.shifts:
             change = shift.mean - found.shifts[0].mean
@@ -69,6 +71,24 @@ def _by_position(evaluations: tuple[Evaluation, ...]) -> Iterator[str]:
     for row in zip(*(each.buckets() for each in evaluations), strict=True):
         label = f"{row[0].start:,} - {row[0].end - 1:,}"
         yield f"{label:<18}" + "".join(f"{bucket.mean:>17.4f}" for bucket in row)
+
+
+def _windows(found: LossReport) -> str:
+    """How a window begins, and how many tokens of it are scored."""
+    _, sliding, apart = found.evaluations
+    held = len(found.opening)
+    begin = "Windows begin with the text itself: the tokenizer puts nothing before one"
+    if found.opening:
+        spelt = " ".join(map(visible, found.opening))
+        begin = (
+            f"Every window begins with {spelt}, as the tokenizer begins a text, and holds "
+            f"{sliding.window - held:,} tokens of the text"
+        )
+    return (
+        f"{begin}. The first scores {apart.stride:,}, the sliding ones behind it "
+        f"{sliding.stride:,} each, the non-overlapping ones {apart.stride:,}; the last may score "
+        "fewer."
+    )
 
 
 def _gain(found: LossReport) -> str:
