@@ -68,11 +68,13 @@ def pack_command(
     as_json: AsJson = False,
 ) -> None:
     """Pack texts into rows of one length, and say how often each distance will be trained."""
+    from ropewalk.extend.vocabulary import rows_beside
     from ropewalk.models.tokenizer import load_tokenizer
     from ropewalk.packing.files import PackSettings, boundary_named, pack_files, policy_named
     from ropewalk.packing.pack import pack
     from ropewalk.packing.parquet import arrow
     from ropewalk.packing.row_file import check_target
+    from ropewalk.packing.table_rows import padding_of
     from ropewalk.packing.texts import Reading, sources
     from ropewalk.report.pack_text import pack_json, pack_lines
 
@@ -84,15 +86,13 @@ def pack_command(
     check_target(out, found.files, force=force)
     arrow()
     loaded = load_tokenizer(tokenizer)
-    around = boundary_named(boundary, loaded)
-    padding = loaded.pad_token_id
-    if padding is None:
-        padding = loaded.eos_token_id
+    rows = rows_beside(tokenizer)
+    around, padding = boundary_named(boundary, loaded, rows), padding_of(loaded, rows)
     settings = PackSettings(
-        length, rule, cutting.value, around, padding or 0, left=left, multiple=multiple
+        length, rule, cutting.value, around, padding, left=left, multiple=multiple
     )
     packed = pack_files(
-        found, loaded, settings, out, reading=reading, name=tokenizer, progress=_say
+        found, loaded, settings, out, reading=reading, name=tokenizer, rows=rows, progress=_say
     )
     if sys.stderr.isatty():
         typer.echo(err=True)

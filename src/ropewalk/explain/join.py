@@ -15,7 +15,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import UsageError
+from ropewalk.models.load import table_rows
 from ropewalk.packing.layout import Counting, Layout
+from ropewalk.packing.table_rows import check_rows
+from ropewalk.prove.tokens import Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -147,11 +150,13 @@ def measure_join(
     """Read every pair in every way. `model` is a causal model of transformers.
 
     Raises UsageError for no pair, a document without tokens, rows of more than `limit` tokens,
-    values that begin alike, and a tokenizer without a token to put between documents.
+    values that begin alike, and a tokenizer without a token to put between documents; RowError
+    for a token that the table has no row for.
     """
-    boundary, opening = _boundary(tokenizer), _opening(tokenizer)
+    boundary, opening = _boundary(tokenizer), list(Tokens(tokenizer).opening)
     if not pairs:
         raise UsageError("there is no pair of documents to join")
+    _check_rows(table_rows(model), tokenizer, pairs, [*opening, boundary])
     found: dict[str, list[_One]] = {way: [] for way in ("B alone", *WAYS)}
     tokens = 0
     for pair in pairs:
@@ -298,10 +303,14 @@ def _continued(tokenizer: Any, text: str, ids: list[int], value: str) -> list[in
     return whole[len(ids) :]
 
 
-def _opening(tokenizer: Any) -> list[int]:
-    """What the tokenizer puts before every text: a BOS, or nothing."""
-    first = tokenizer("a")["input_ids"][:1]
-    return list(first) if first == [tokenizer.bos_token_id] else []
+def _check_rows(rows: int, tokenizer: Any, pairs: Sequence[Pair], around: list[int]) -> None:
+    """Raise RowError for a token that the table has no row for, of a document or around one."""
+    spell = tokenizer.convert_ids_to_tokens
+    check_rows(around, rows, spell, "what stands around a document")
+    for number, pair in enumerate(pairs, 1):
+        for name, text in (("A", pair.a), ("B", pair.b)):
+            where = f"document {name} of pair {number}"
+            check_rows(_ids(tokenizer, text), rows, spell, where)
 
 
 def _boundary(tokenizer: Any) -> int:

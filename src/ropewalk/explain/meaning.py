@@ -84,10 +84,13 @@ def meaning(
 
     `occurrence` as in `find_occurrences`; `groups` names the sense of each occurrence in order,
     or is empty: then, from three on, the two groups that part furthest are looked for.
-    Raises UsageError for what cannot be compared, ModelFileError for models without plain layers.
+    Raises UsageError for what cannot be compared, RowError for a token without a row,
+    ModelFileError for models without plain layers.
     """
     occurrences = find_occurrences(tokenizer, word, sentences, occurrence)
     parts = find_parts(model, name)
+    for o in occurrences:
+        parts.check_rows(o.ids, tokenizer, f"sentence {o.sentence + 1}")
     senses = given_senses(groups, len(occurrences)) if groups else None
     states = {o.sentence: _run(model, parts, o, name) for o in occurrences}
     causal = _is_causal(model, parts, occurrences, states)

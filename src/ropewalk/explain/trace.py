@@ -58,14 +58,16 @@ def trace(
     """Follow `text` through a transformers model in eval mode on the CPU.
 
     `spec` replaces what the model's own configuration says of position.
-    Raises UsageError for a text without tokens, PositionError for one that is longer than a
-    learned table, ModelFileError for models whose input path cannot be followed.
+    Raises UsageError for a text without tokens, RowError for a token without a row,
+    PositionError for a text that is longer than a learned table, ModelFileError for models whose
+    input path cannot be followed.
     """
     spec = spec or read_config(model.config.to_dict(), where=f"{name}: config")
     parts = find_parts(model, name)
     ids = torch.tensor([int(i) for i in tokenizer(text)["input_ids"]])
     if not len(ids):
         raise UsageError("the text has no tokens; give one with at least a word")
+    parts.check_rows(ids.tolist(), tokenizer, "the text")
     pieces = tuple(str(piece) for piece in tokenizer.convert_ids_to_tokens(ids.tolist()))
     path = _path(model, parts, spec, name)
     with torch.inference_mode():

@@ -209,16 +209,16 @@ def _bench(
     from ropewalk.extend.fit import check_vocabulary
     from ropewalk.extend.score import Bench, Facts
     from ropewalk.models.load import check_device, load
+    from ropewalk.packing.table_rows import highest_own
     from ropewalk.prove.loss_run import read_text
     from ropewalk.prove.tokens import Tokens
 
     text = None if settings.text is None else read_text(settings.text)
     device, dtype = check_device(settings.device, settings.dtype)
     loaded = load(files, device=device, dtype=dtype, say=tell.say, share=tell.share)
-    rows = int(loaded.model.get_input_embeddings().weight.shape[0])
-    check_vocabulary(rows, max(loaded.tokenizer.get_vocab().values()), files.title)
-    tokens = Tokens(loaded.tokenizer)
-    ids = None if text is None else tokens.encode(text, special=False)
+    check_vocabulary(loaded.rows, highest_own(loaded.tokenizer), files.title)
+    tokens = Tokens(loaded.tokenizer, loaded.rows)
+    ids = None if text is None else tokens.encode(text, special=False, where=str(settings.text))
     facts = Facts(files.title, loaded.identity, settings.dtype, settings.command)
     digest = hashlib.sha256(f"{loaded.identity}|{settings.dtype}|{settings.seed}".encode())
     words = re.sub(r"[^A-Za-z0-9.]+", "-", f"{files.title}-to-{settings.target}").strip("-")

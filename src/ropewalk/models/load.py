@@ -55,6 +55,11 @@ class LoadedModel:
     tokenizer: Any
     identity: str
 
+    @property
+    def rows(self) -> int:
+        """Rows of the embedding table: a token id is below it, or has no row."""
+        return table_rows(self.model)
+
 
 def check_device(device: str, dtype: str) -> tuple[Any, Any]:
     """The torch device and dtype by name; "auto" takes a GPU where there is one.
@@ -143,6 +148,11 @@ def entry(model: Any) -> Any:
         return model.device
     devices = [each for each in places.values() if each not in ("cpu", "disk")]
     return torch.device(devices[0] if devices else "cpu")
+
+
+def table_rows(model: Any) -> int:
+    """Rows of a transformers model's table of token vectors."""
+    return int(model.get_input_embeddings().weight.shape[0])
 
 
 def load_blocks(

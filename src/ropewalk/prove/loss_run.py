@@ -84,7 +84,7 @@ def measure(settings: LossSettings, say: Callable[[str], None] = lambda _: None)
     say("loading torch and transformers")
     device, dtype = check_device(settings.device, settings.dtype)
     loaded = load(files, device=device, dtype=dtype, say=say)
-    tokens = Tokens(loaded.tokenizer)
+    tokens = Tokens(loaded.tokenizer, loaded.rows)
     opening = tokens.opening
     check_stride(settings.window, settings.stride, len(opening))
     ids = _ids(tokens, settings, written)
@@ -148,7 +148,7 @@ def _ids(tokens: Tokens, settings: LossSettings, written: str | None) -> list[in
     held = len(tokens.opening)
     if written is None:
         return generated(tokens, settings.length - held, f"{settings.seed}/loss")
-    ids = tokens.encode(written, special=False)
+    ids = tokens.encode(written, special=False, where=str(settings.text))
     if held + len(ids) < settings.length:
         raise LengthError(
             f"{settings.text} has {held + len(ids):,} tokens, and --length asks for "

@@ -95,6 +95,30 @@ def prompt_maker(
     )
 
 
+def check_texts(
+    tokens: Tokens,
+    settings: ProofSettings,
+    sentences: tuple[str, ...] | None,
+    own: OwnDocuments | None,
+) -> None:
+    """Raise RowError where a text of the user's, or the chat template, holds a token that the
+    model's table has no row for: before the model is asked anything.
+    """
+    texts = {
+        f"sentence {number:,} of {settings.haystack}": sentence
+        for number, sentence in enumerate(sentences or (), 1)
+    }
+    if own is not None:
+        for path, held in own.documents.items():
+            texts |= {f"sentence {n:,} of the document {path}": s for n, s in enumerate(held, 1)}
+        for n, asked in enumerate(own.questions, 1):
+            texts[f"question {n:,}"] = asked.question
+            texts[f"the answer to question {n:,}"] = asked.answer
+    tokens.check(texts)
+    if settings.chat:
+        tokens.check({"the model's chat template": tokens.chat("Hello")})
+
+
 def check_lengths(
     plan: Plan, least_of: Callable[[str], int], whose: str = "with this model's tokenizer"
 ) -> None:

@@ -29,6 +29,7 @@ from ropewalk.prove.proof import (
     Listener,
     Proof,
     check_lengths,
+    check_texts,
     default_lengths,
     planned,
     prompt_maker,
@@ -98,8 +99,9 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
         say=tell.say,
         share=tell.share,
     )
-    tokens = Tokens(loaded.tokenizer)
+    tokens = Tokens(loaded.tokenizer, loaded.rows)
     maker = prompt_maker(settings, tokens, sentences, own)
+    check_texts(tokens, settings, sentences, own)
     check_lengths(plan, maker.minimum)
     tables = as_loaded(loaded.model, written)
     install(loaded.model, spec, None)

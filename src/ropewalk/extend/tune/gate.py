@@ -36,19 +36,22 @@ class ShortText:
     begins: str = ""
 
     @classmethod
-    def of(cls, tokenizer: Any, path: Path | None, within: int | None) -> ShortText:
+    def of(
+        cls, tokenizer: Any, path: Path | None, within: int | None, rows: int | None = None
+    ) -> ShortText:
         """The user's file, or generated sentences, in windows `within` what the model can read.
 
-        Raises UsageError for a file that cannot be read, LengthError for a text too short.
+        `rows` are those of the model's table. Raises UsageError for a file that cannot be read,
+        LengthError for a text too short, RowError for a token without a row.
         """
-        tokens = Tokens(tokenizer)
+        tokens = Tokens(tokenizer, rows)
         opening = tokens.opening
         begins = " ".join(tokens.pieces(opening))
         window = min(WINDOW, within or WINDOW)
         if path is None:
             held = tuple(generated(tokens, TOKENS, "gate"))
             return cls("generated sentences", held, window, opening, begins)
-        ids = tokens.encode(read_text(path), special=False)[:TOKENS]
+        ids = tokens.encode(read_text(path), special=False, where=str(path))[:TOKENS]
         if len(ids) < LEAST:
             raise LengthError(
                 f"{path} has {len(ids)} tokens, too few to say anything: {LEAST} or more are needed"

@@ -33,6 +33,7 @@ from ropewalk.extend.tune.settings import TuneSettings
 from ropewalk.extend.tune.world import World, gathered, joined, shard
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.packing.files import boundary_named
+from ropewalk.packing.table_rows import padding_of
 from ropewalk.packing.texts import Sources, sources
 from ropewalk.prove.lock import FolderLock
 
@@ -142,7 +143,7 @@ class _Run:
         self.record = RunRecord.open(self.out, facts) if world.first else None
         self.source = self._open_source(found, trainee)
         within = trainee.spec.trained.tokens or trainee.spec.claimed.tokens
-        self.text = ShortText.of(trainee.tokenizer, settings.gate_text, within)
+        self.text = ShortText.of(trainee.tokenizer, settings.gate_text, within, trainee.vocabulary)
         self.trainee: Trainee | None = trainee
         self.vocabulary, self.counts = trainee.vocabulary, trainee.counts()
 
@@ -151,12 +152,12 @@ class _Run:
         word = settings.boundary
         if word is None:
             word = "none" if tokenizer.eos_token_id is None else "eos"
-        padding = tokenizer.pad_token_id
         return data.open_source(
             found, tokenizer, settings.mix, cutting=settings.cutting,
-            boundary=boundary_named(word, tokenizer),
-            padding_id=int(padding if padding is not None else tokenizer.eos_token_id or 0),
+            boundary=boundary_named(word, tokenizer, trainee.vocabulary),
+            padding_id=padding_of(tokenizer, trainee.vocabulary),
             reading=settings.reading,
+            rows=trainee.vocabulary,
         )  # fmt: skip
 
     def train(self) -> None:
