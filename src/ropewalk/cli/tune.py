@@ -25,7 +25,7 @@ def tune_command(
     data: o.Data,
     steps: o.Steps,
     out: o.Out,
-    length: o.Length = "4096",
+    length: o.Length = None,
     rows: o.Rows = 8,
     at_once: o.AtOnce = 1,
     mask: o.Mask = True,
@@ -64,7 +64,7 @@ def tune_command(
         context_parallel=context_parallel, command=shlex.join(["ropewalk", *sys.argv[1:]]),
         data=tuple(data), field=field, column=column, encoding=encoding,
         seconds=None if minutes is None else seconds_of(minutes),
-        **_rows(length, rows, at_once, mask, positions, cutting, boundary),
+        **_rows(checkpoint, length, rows, at_once, mask, positions, cutting, boundary),
         **_rates(steps, lr, lr_end, warmup, decay, weight_decay, clip),
         **_computed(device, dtype, keep_activations, attention),
         **_measured(gate, gate_text, prove, trials),
@@ -79,7 +79,8 @@ def tune_command(
 
 
 def _rows(
-    length: str,
+    checkpoint: str,
+    length: str | None,
     rows: int,
     at_once: int,
     mask: bool,
@@ -88,10 +89,11 @@ def _rows(
     boundary: str | None,
 ) -> dict[str, Any]:
     """What a step is made of."""
+    from ropewalk.extend.tune.length import claimed_mix
     from ropewalk.extend.tune.settings import parse_mix
 
     return {
-        "mix": parse_mix(length),
+        "mix": claimed_mix(checkpoint) if length is None else parse_mix(length),
         "rows": rows,
         "at_once": at_once,
         "mask": mask,
@@ -147,17 +149,16 @@ def _measured(
 
 def _run(settings: TuneSettings) -> Tuned | None:
     from ropewalk.cli.tune_progress import TuneProgress
+    from ropewalk.extend.tune.interrupt import Interrupted
     from ropewalk.extend.tune.session import Listener, tune
 
     try:
         with TuneProgress() as shown:
             listener = Listener(shown.say, shown.note, shown.begin, shown.step, shown.end)
             return tune(settings, listener)
-    except KeyboardInterrupt:
-        typer.echo(
-            f"interrupted; the same command goes on from the last checkpoint in {settings.out}",
-            err=True,
-        )
+    except Interrupted as stopped:
+        if str(stopped):
+            typer.echo(str(stopped), err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 

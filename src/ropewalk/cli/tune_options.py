@@ -23,7 +23,11 @@ Data = Annotated[
 Steps = Annotated[int, typer.Option(help="Updates of the weights.")]
 Out = Annotated[Path, typer.Option(help="The run folder; the same command goes on with it.")]
 Length = Annotated[
-    str, typer.Option(help="Tokens of a row: 4096 or 4k, or several with weights: 4096:3,1024:1.")
+    str | None,
+    typer.Option(
+        help="Tokens of a row: 4096 or 4k, or several with weights: 4096:3,1024:1. Default: as "
+        "many as the checkpoint claims to read."
+    ),
 ]
 Rows = Annotated[int, typer.Option(help="Rows of the longest length a step, over all processes.")]
 AtOnce = Annotated[int, typer.Option(help="Rows that go through the model together.")]

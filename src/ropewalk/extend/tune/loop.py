@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,10 @@ class StepResult:
 
 
 class Trainer:
-    """Takes steps. `model` may be sharded; `optimiser` belongs to it."""
+    """Takes steps. `model` may be sharded; `optimiser` belongs to it.
+
+    `changing()` is called when a step is about to change weights: up to there nothing has been.
+    """
 
     def __init__(
         self,
@@ -61,7 +64,9 @@ class Trainer:
         rows: StepRows,
         settings: TuneSettings,
         world: World,
+        changing: Callable[[], None] = lambda: None,
     ) -> None:
+        self._changing = changing
         self.model, self.optimiser, self.rows = model, optimiser, rows
         self._settings, self._world = settings, world
         self._handing = handing(model.causal, settings)
@@ -94,6 +99,7 @@ class Trainer:
         used = rate(number, self._settings)
         for group in self.optimiser.param_groups:
             group["lr"] = used
+        self._changing()
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return StepResult(

@@ -16,14 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ropewalk.errors import LengthError, StoreError, TrainingError, UsageError
+from ropewalk.errors import StoreError, TrainingError, UsageError
 from ropewalk.extend.tune import data
 from ropewalk.extend.tune.attention import handing, set_attention
-from ropewalk.extend.tune.checkpoint import Checkpoints
+from ropewalk.extend.tune.checkpoint import CHECKPOINTS, Checkpoints, Whole
 from ropewalk.extend.tune.export import write_model
 from ropewalk.extend.tune.gate import Gate, ShortText
 from ropewalk.extend.tune.inputs import check_apart
+from ropewalk.extend.tune.interrupt import Interrupted, Interrupts, what_is_kept
 from ropewalk.extend.tune.journal import Journal, read_losses
+from ropewalk.extend.tune.length import Memory, check_length
 from ropewalk.extend.tune.loop import StepResult, Trainer, precision
 from ropewalk.extend.tune.loss import LossModel
 from ropewalk.extend.tune.model import Trainee, bring_up
@@ -31,7 +33,7 @@ from ropewalk.extend.tune.optimiser import adamw
 from ropewalk.extend.tune.record import RunRecord, facts_of
 from ropewalk.extend.tune.settings import TuneSettings
 from ropewalk.extend.tune.world import World, gathered, joined, shard
-from ropewalk.models.resolve import ModelFiles, read_spec, resolve
+from ropewalk.models.resolve import ModelFiles, resolve
 from ropewalk.packing.files import boundary_named
 from ropewalk.packing.table_rows import padding_of
 from ropewalk.packing.texts import Sources, sources
@@ -79,34 +81,31 @@ def tune(settings: TuneSettings, listener: Listener | None = None) -> Tuned | No
     """Run, or go on with, a tuning run. None on every process but the first.
 
     Raises an error of `ropewalk.errors`; TrainingError for a loss that is not finite, with the
-    checkpoint before it kept.
+    checkpoint before it kept; and Interrupted, a KeyboardInterrupt that says what is kept, when
+    the user ends it.
     """
     settings.check()
     tell = listener or Listener()
-    files = resolve(settings.model)
-    _check_lengths(settings, files)
-    found = sources(settings.data)
-    tell.say("loading torch and transformers")
-    with joined(settings.device) as world:
-        if settings.rows % world.size:
-            raise UsageError(
-                f"--rows {settings.rows} do not divide over {world.size} processes; give a "
-                f"multiple of {world.size}"
-            )
-        with _locked(settings.out, world):
-            run = _Run(settings, files, found, world, tell if world.first else Listener())
-            run.train()
-            return run.finish() if world.first else None
-
-
-def _check_lengths(settings: TuneSettings, files: ModelFiles) -> None:
-    claimed = read_spec(files).claimed.tokens
-    if claimed is not None and settings.mix.longest > claimed:
-        raise LengthError(
-            f"--length {settings.mix.longest} is beyond the {claimed:,} tokens that {files.title} "
-            "is made for, and tuning changes no schedule; write a checkpoint for that length "
-            f"first: ropewalk extend {files.name} --to {settings.mix.longest}"
-        )
+    first = True
+    try:
+        files = resolve(settings.model)
+        check_length(settings, files)
+        found = sources(settings.data)
+        tell.say("loading torch and transformers")
+        with joined(settings.device) as world:
+            first = world.first
+            if settings.rows % world.size:
+                raise UsageError(
+                    f"--rows {settings.rows} do not divide over {world.size} processes; give a "
+                    f"multiple of {world.size}"
+                )
+            with _locked(settings.out, world):
+                run = _Run(settings, files, found, world, tell if world.first else Listener())
+                run.train()
+                return run.finish() if world.first else None
+    except KeyboardInterrupt as error:
+        written = any((settings.out / name).exists() for name in (MODEL, FAILED, CANDIDATE))
+        raise Interrupted(what_is_kept(settings, written=written) if first else "") from error
 
 
 @contextlib.contextmanager
@@ -139,13 +138,15 @@ class _Run:
         self.out = settings.out
         trainee = bring_up(files, settings, world.device, tell.say)
         self.folder, self.spec = trainee.folder, trainee.spec
+        self.vocabulary, self.counts = trainee.vocabulary, trainee.counts()
+        memory = Memory.of(trainee.causal.config, self.counts, settings, world.device, world.size)
+        tell.note(memory.note(settings, trainee.spec.claimed.tokens))
         facts = facts_of(settings, trainee.identity, data.identity(found.files))
         self.record = RunRecord.open(self.out, facts) if world.first else None
         self.source = self._open_source(found, trainee)
         within = trainee.spec.trained.tokens or trainee.spec.claimed.tokens
         self.text = ShortText.of(trainee.tokenizer, settings.gate_text, within, trainee.vocabulary)
         self.trainee: Trainee | None = trainee
-        self.vocabulary, self.counts = trainee.vocabulary, trainee.counts()
 
     def _open_source(self, found: Sources, trainee: Trainee) -> data.Source:
         settings, tokenizer = self.settings, trainee.tokenizer
@@ -183,8 +184,9 @@ class _Run:
             self.source, settings.mix, settings.rows, self.vocabulary, settings.seed,
             places=self.spec.claimed.tokens if settings.positions == "document" else None,
         )  # fmt: skip
-        trainer = Trainer(model, optimiser, rows, settings, world)
-        self._steps(trainer)
+        with Interrupts(world) as interrupts:
+            trainer = Trainer(model, optimiser, rows, settings, world, interrupts.hold)
+            self._steps(trainer, interrupts)
         weights = gathered(model, world)
         self.trainee = None
         if world.first:
@@ -204,10 +206,10 @@ class _Run:
         if self.settings.prove:
             self._prove(str(self.settings.model), "proof-before")
 
-    def _steps(self, trainer: Trainer) -> None:
+    def _steps(self, trainer: Trainer, interrupts: Interrupts) -> None:
         """Take the steps that are left, with a checkpoint now and then and at the end."""
         settings, rows = self.settings, trainer.rows
-        kept = Checkpoints(self.out / "checkpoints", self.world)
+        kept = Checkpoints(self.out / CHECKPOINTS, self.world)
         kept.prepare()
         done = kept.newest()
         if done is not None:
@@ -221,8 +223,9 @@ class _Run:
                 self.tell.note(journal.note)
         self.tell.begin(settings.steps, read_losses(self.out))
         begun = time.monotonic()
+        whole, late = Whole(trainer.model, trainer.optimiser, done or 0, self.world), False
         try:
-            while rows.step < settings.steps:
+            while rows.step < settings.steps and not late:
                 result = trainer.step()
                 if journal is not None:
                     journal.add(result)
@@ -230,8 +233,14 @@ class _Run:
                 late = self._would_be_late(begun, result)
                 if result.step % settings.every == 0 or result.step == settings.steps or late:
                     kept.save(trainer.model, trainer.optimiser, result.step, {})
-                if late:
-                    break
+                whole = Whole(trainer.model, trainer.optimiser, result.step, self.world)
+                interrupts.release()
+        except KeyboardInterrupt:
+            # A second one may come between weights, and then they are of no step.
+            if not interrupts.held and whole.step > (kept.newest() or 0):
+                self.tell.say(f"interrupted; keeping step {whole.step}")
+                whole.keep(kept)
+            raise
         except TrainingError as error:
             last = kept.newest()
             words = (
@@ -332,7 +341,10 @@ class _Run:
             command=self.settings.command,
         )
         self.tell.say(f"proving, {name.replace('-', ' ')}")
-        return prove(proof, ProofListener(note=self.tell.note))
+        done = prove(proof, ProofListener(note=self.tell.note))
+        if done.result.interrupted:
+            raise KeyboardInterrupt
+        return done
 
 
 def _trained(model: LossModel) -> set[str]:
