@@ -92,8 +92,9 @@ def test_ctrl_c_in_a_step_keeps_the_one_before_and_the_same_command_goes_on_to_t
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     done = _run(asked)
     assert done is not None
-    # With the very random numbers: as if the step that was cut off had not been begun.
-    assert losses(done) == losses(plain)
+    # With the very random numbers, which move losses by far more than this: as if the step that
+    # was cut off had not been begun.
+    assert losses(done) == pytest.approx(losses(plain), abs=1e-5)
 
 
 def test_ctrl_c_while_weights_are_changed_waits_for_the_step_and_keeps_it(
@@ -107,7 +108,7 @@ def test_ctrl_c_while_weights_are_changed_waits_for_the_step_and_keeps_it(
     assert _kept(asked.out) == ["step-00000002"]
     done = _run(asked)
     assert done is not None
-    assert losses(done) == losses(plain)
+    assert losses(done) == pytest.approx(losses(plain), abs=1e-5)
 
 
 def test_a_second_ctrl_c_does_not_wait_and_says_what_is_lost(
@@ -122,7 +123,7 @@ def test_a_second_ctrl_c_does_not_wait_and_says_what_is_lost(
     assert not _kept(asked.out)
     done = _run(asked)
     assert done is not None
-    assert losses(done) == losses(plain)
+    assert losses(done) == pytest.approx(losses(plain), abs=1e-5)
 
 
 def test_ctrl_c_before_the_first_step_says_that_nothing_is_lost(
@@ -152,8 +153,8 @@ def test_ctrl_c_behind_the_last_step_says_that_the_model_is_there(
             _run(asked)
     done = _run(asked)
     assert done is not None
-    assert losses(done) == losses(plain)
-    assert done.gate.after == plain.gate.after
+    assert losses(done) == pytest.approx(losses(plain), abs=1e-5)
+    assert done.gate.after == pytest.approx(plain.gate.after, abs=1e-5)
 
 
 SLOW = """
