@@ -26,6 +26,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 FLOORS = (
     "errors",
     "files",
+    "lengths",
     "rope",
     "packing",
     "kernels",

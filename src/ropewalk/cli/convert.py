@@ -53,19 +53,24 @@ def convert_command(
         ),
     ] = None,
     length: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="TOKENS", help="The longest prompt to serve (vllm, llamacpp)."),
+        str | None,
+        typer.Option(
+            metavar="TOKENS",
+            help="The longest prompt to serve, like 32k (vllm, llamacpp).",
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
 ) -> None:
     """Convert position settings: the same numbers, or an error that names what is lost."""
+    from ropewalk.lengths import parse_length
     from ropewalk.models.resolve import read_spec, resolve
 
+    served = None if length is None else parse_length(length, "--length")
     files = resolve(model)
     original = read_spec(files)
     spec = _with_schedules(original, rope or [])
     if to in (To.vllm, To.llamacpp):
-        typer.echo(_options(files, original, spec, to, length))
+        typer.echo(_options(files, original, spec, to, served))
     elif to is To.gguf:
         _write_gguf(files, spec, out, force=force)
     else:

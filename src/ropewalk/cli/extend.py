@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ropewalk.cli.prove_options import seconds_of
-from ropewalk.errors import UsageError
 
 if TYPE_CHECKING:
     from ropewalk.extend.settings import ExtendSettings
@@ -115,15 +114,13 @@ def extend_command(
     """Extend a model: schedule, factor, base and lengths together, measured on the model."""
     from ropewalk.cli.prove import check_can_hold
     from ropewalk.extend.settings import ExtendSettings
+    from ropewalk.lengths import parse_length
     from ropewalk.prove.plan import parse_depths, parse_lengths
     from ropewalk.prove.session import RUNS
 
-    targets = parse_lengths(to)
-    if len(targets) != 1:
-        raise UsageError(f"--to {to}: one length is wanted, like 16384 or 16k")
     settings = ExtendSettings(
         model=model,
-        target=targets[0],
+        target=parse_length(to, "--to"),
         method=method,
         factors=factors,
         base=base,

@@ -39,13 +39,16 @@ TokenizerName = Annotated[
         "--tokenizer", metavar="MODEL", help="A folder, a .gguf file, a hub id or a known name."
     ),
 ]
+Length = Annotated[
+    str, typer.Option(metavar="TOKENS", help="Tokens of a row, like 4096, 4k or 1M.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 def pack_command(
     files: Files,
     tokenizer: TokenizerName,
-    length: Annotated[int, typer.Option(metavar="N", help="Tokens of a row.")],
+    length: Length,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The Parquet file to write.")],
     policy: Annotated[
         PolicyName, typer.Option(help="The fullest row a document fits, or the stream's order.")
@@ -68,6 +71,7 @@ def pack_command(
     as_json: AsJson = False,
 ) -> None:
     """Pack texts into rows of one length, and say how often each distance will be trained."""
+    from ropewalk.lengths import parse_length
     from ropewalk.models.tokenizer import load_tokenizer
     from ropewalk.packing.files import PackSettings, boundary_named, pack_files, policy_named
     from ropewalk.packing.pack import pack
@@ -77,19 +81,18 @@ def pack_command(
     from ropewalk.report.pack_text import pack_json, pack_lines
 
     reading = Reading(field, column, encoding)
-    rule = policy_named(policy.value, length)
+    tokens = parse_length(length, "--length")
+    rule = policy_named(policy.value, tokens)
     # Settings that cannot be are refused before a tokenizer is loaded, which takes seconds.
-    pack([], length, policy=rule, cutting=cutting.value, left=left, multiple=multiple)
+    pack([], tokens, policy=rule, cutting=cutting.value, left=left, multiple=multiple)
     found = sources(files)
     check_target(out, found.files, force=force)
     arrow()
     loaded = load_tokenizer(tokenizer)
     around = boundary_named(boundary, loaded)
-    padding = loaded.pad_token_id
-    if padding is None:
-        padding = loaded.eos_token_id
+    padding = loaded.eos_token_id if loaded.pad_token_id is None else loaded.pad_token_id
     settings = PackSettings(
-        length, rule, cutting.value, around, padding or 0, left=left, multiple=multiple
+        tokens, rule, cutting.value, around, padding or 0, left=left, multiple=multiple
     )
     packed = pack_files(
         found, loaded, settings, out, reading=reading, name=tokenizer, progress=_say

@@ -44,7 +44,7 @@ def prove_command(
     haystack: o.Haystack = None,
     distractors: o.Distractors = 0,
     chat: o.Chat = False,
-    answer_tokens: o.AnswerTokens = 24,
+    answer_tokens: o.AnswerTokens = "24",
     seed: o.Seed = 0,
     controls: o.Controls = 1,
     minutes: o.Minutes = None,
@@ -68,6 +68,7 @@ def prove_command(
     csv: o.Csv = None,
 ) -> None:
     """Prove a model: ask for hidden facts at every length and depth, and count."""
+    from ropewalk.lengths import parse_length
     from ropewalk.prove.session import ProofSettings
 
     settings = ProofSettings(
@@ -77,7 +78,8 @@ def prove_command(
         **_asked(task, suite, documents, questions),
         **_spent(minutes, sharing, calibrate, price, dry_run),
         **_held(device, device_map, dtype),
-        haystack=haystack, distractors=distractors, chat=chat, answer_tokens=answer_tokens,
+        haystack=haystack, distractors=distractors, chat=chat,
+        answer_tokens=parse_length(answer_tokens, "--answer-tokens"),
         command=shlex.join(["ropewalk", *sys.argv[1:]]),
         endpoint=endpoint_settings(
             model, base_url, api=api, tokenizer=tokenizer, concurrency=concurrency,

@@ -68,7 +68,7 @@ MostTrials = Annotated[
 ]
 Chat = Annotated[bool, typer.Option(help="Ask through the model's own chat template.")]
 AnswerTokens = Annotated[
-    int, typer.Option(help="Tokens kept for a chat answer, thinking included.")
+    str, typer.Option(help="Tokens kept for a chat answer, thinking included.")
 ]
 Seed = Annotated[int, typer.Option(help="Names the random text of the run.")]
 Controls = Annotated[int, typer.Option(help="Trials of each control prompt.")]

@@ -59,16 +59,17 @@ def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
     Raises UsageError for text that names no cell, and for a cell without an answer.
     """
     from ropewalk.errors import UsageError
+    from ropewalk.lengths import read_length
     from ropewalk.prove.cells import Control
 
     parts = cell.split(",")
     tasks = {row.cell.task for row in rows}
     try:
-        length, depth, trial = int(parts[0]), float(parts[1]) / 100, int(parts[2])
+        length, depth, trial = read_length(parts[0]), float(parts[1]) / 100, int(parts[2])
         further = [part.strip() for part in parts[3:]]
         control = Control(further.pop(0)) if further and further[0] in list(Control) else None
         task = further.pop(0) if further and further[0] in tasks else "single"
-        fits = not further and 0 <= depth <= 1
+        fits = length is not None and not further and 0 <= depth <= 1
     except (IndexError, ValueError):
         fits = False
     if not fits:

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ropewalk.errors import LengthError
+from ropewalk.lengths import MOST_TOKENS, SYNTAX, read_length
 from ropewalk.prove.cells import Cell, Control
-
-MOST_TOKENS = 2**31 - 1
-"""Positions are 32-bit integers in many engines."""
 
 MOST_DEPTHS = 101
 """One a percent."""
@@ -96,19 +94,19 @@ def _one_trial(
 
 
 def parse_lengths(text: str) -> tuple[int, ...]:
-    """Read "2048,8000" or "4k,32k" (k is 1024 tokens), ascending.
+    """Read "2048,8000" or "4k,1M" (`ropewalk.lengths`), ascending.
 
     Raises LengthError for anything else, for repeats, and outside 1 to MOST_TOKENS.
     """
     lengths: list[int] = []
     for item in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,10})([kK]?)\s*", item)
-        if match is None:
+        length = read_length(item)
+        if length is None:
             raise LengthError(
                 f"length {item.strip()!r} in {text!r} is not understood: write whole tokens with "
-                "commas between, like 2048,8000 or 4k,32k, where k is 1024."
+                f"commas between, like 2048,8000 or 4k,1M, where {SYNTAX}."
             )
-        lengths.append(int(match[1]) * (1024 if match[2] else 1))
+        lengths.append(length)
     _check_lengths(lengths)
     return tuple(sorted(lengths))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from ropewalk.errors import LengthError, UsageError
+from ropewalk.lengths import MOST_TOKENS, SYNTAX, read_length
 from ropewalk.packing.layout import Counting
 from ropewalk.packing.texts import Reading
 
@@ -61,21 +62,22 @@ class Mix:
 
 
 def parse_mix(text: str) -> Mix:
-    """ "4096", or "4096:3,1024:1": lengths (k = 1024) and weights.
+    """ "4096", or "4k:3,1k:1": lengths as `ropewalk.lengths` reads them, and weights.
 
     Raises LengthError for a length below 2, one that does not divide the longest, the same one
     twice, and what is not written so.
     """
     lengths, weights = list[int](), list[int]()
     for part in text.split(","):
-        found = re.fullmatch(r"\s*(\d{1,9})([kK]?)\s*(?::\s*(\d{1,6}))?\s*", part, re.ASCII)
-        if found is None:
+        found = re.fullmatch(r"([^:]*)(?::\s*(\d{1,6})\s*)?", part, re.ASCII)
+        length = None if found is None else read_length(found[1])
+        if found is None or length is None or length > MOST_TOKENS:
             raise LengthError(
                 f"--length {text!r} is not understood: give a length like 4096 or 4k, or lengths "
-                "with weights like 4096:3,1024:1"
+                f"with weights like 4096:3,1024:1, where {SYNTAX}"
             )
-        lengths.append(int(found[1]) * (1024 if found[2] else 1))
-        weights.append(int(found[3] or 1))
+        lengths.append(length)
+        weights.append(int(found[2] or 1))
     short = next((n for n in lengths if n < 2), None)
     if short is not None:
         raise LengthError(
