@@ -52,7 +52,7 @@ FLOORS = (
 HEAVY = ("torch", "transformers", "tokenizers", "gguf", "jinja2", "huggingface_hub", "sqlite3")
 
 OPTIONS = {
-    "": {"--version", "--help"},
+    "": {"--version", "--help", "--install-completion", "--show-completion"},
     "audit": {"model", "--pairs", "--json", "--engines"},
     "convert": {"model", "--to", "--out", "--rope", "--length", "--force"},
     "prove": {

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli import options
+
 if TYPE_CHECKING:
     from ropewalk.dialects.engines import EngineView
     from ropewalk.models.resolve import ModelFiles
@@ -22,13 +24,7 @@ class Pairs(StrEnum):
 
 
 def audit_command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A Hugging Face folder, a config.json, a .gguf file, a hub id or a known name.",
-        ),
-    ],
+    model: options.AuditedModel,
     pairs: Annotated[
         Pairs, typer.Option(help="Rows of the pair table: the telling ones, or all.")
     ] = Pairs.digest,

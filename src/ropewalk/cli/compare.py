@@ -8,31 +8,57 @@ from typing import Annotated
 
 import typer
 
+from ropewalk.cli.completion import several, words
+
+ENCODINGS = (
+    "sinusoidal", "learned", "rope", "alibi", "t5", "none", "raw_index",
+    "sinusoidal+every", "learned+every", "raw_index+every",
+)  # fmt: skip
+"""As `ropewalk.compare.settings` has them."""
+
 PresetName = Annotated[
     str,
     typer.Option(
         "--preset",
+        metavar="minute|lesson|paper",
         help="minute (one seed, under 6 minutes on 2 cores), lesson (three seeds), or paper "
         "(larger, for a GPU).",
+        autocompletion=words("minute", "lesson", "paper"),
     ),
 ]
 Encodings = Annotated[
     str | None,
     typer.Option(
-        help="With commas: sinusoidal, learned, rope, alibi, t5, none, raw_index; +every behind "
-        "sinusoidal, learned or raw_index adds it before every block. All without this."
+        help="Which, with commas between: sinusoidal, learned, rope, alibi, t5, none, raw_index; "
+        "+every behind "
+        "sinusoidal, learned or raw_index adds it before every block. Default: all.",
+        metavar="NAMES",
+        autocompletion=several(*ENCODINGS),
     ),
 ]
 Seeds = Annotated[
-    str | None, typer.Option(help="How many seeds, 0 and on, or which ones: 3, or 0,5,7.")
+    str | None,
+    typer.Option(
+        metavar="SEEDS", help="How many seeds, counted from 0, or which ones: 3, or 0,5,7."
+    ),
 ]
-Steps = Annotated[int | None, typer.Option(min=1, help="Steps of training, as the preset without.")]
+Steps = Annotated[
+    int | None,
+    typer.Option(min=1, help="Steps of training. Default: as the preset has it."),
+]
 Device = Annotated[
-    str | None, typer.Option(help="cpu or cuda; without it, cuda for paper and cpu for the others.")
+    str | None,
+    typer.Option(
+        help="Where to train. Default: cuda for paper and cpu for the others.",
+        metavar="cpu|cuda",
+        autocompletion=words("cpu", "cuda"),
+    ),
 ]
 Out = Annotated[
     Path,
-    typer.Option(help="Folder of the trained decoders; what it holds is not trained again."),
+    typer.Option(
+        metavar="FOLDER", help="Folder of the trained decoders; what it holds is not trained again."
+    ),
 ]
 Html = Annotated[Path | None, typer.Option(help="Write the comparison as one HTML page.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli import options
+
 if TYPE_CHECKING:
     from ropewalk.models.resolve import ModelFiles
     from ropewalk.rope.spec import PositionSpec
@@ -27,13 +29,7 @@ class To(StrEnum):
 
 
 def convert_command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A Hugging Face folder, a config.json, a .gguf file, a hub id or a known name.",
-        ),
-    ],
+    model: options.AuditedModel,
     to: Annotated[
         To,
         typer.Option(

@@ -9,16 +9,14 @@ from typing import Annotated
 
 import typer
 
-explain_app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Explain what position is for, in numbers computed on the spot.",
-)
+from ropewalk.cli import options
+from ropewalk.cli.commands import add_commands
+from ropewalk.cli.examples import EXAMPLES
+from ropewalk.cli.help import Group
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
-@explain_app.command("order")
 def order_command(as_json: AsJson = False) -> None:
     """Who bites whom? Without position no model can tell."""
     _need_torch()
@@ -32,7 +30,6 @@ def order_command(as_json: AsJson = False) -> None:
         _print_lines(order_lines(order))
 
 
-@explain_app.command("scale")
 def scale_command(as_json: AsJson = False) -> None:
     """Why sqrt(d_model) stands before the token vectors."""
     _need_torch()
@@ -47,7 +44,6 @@ def scale_command(as_json: AsJson = False) -> None:
         _print_lines(scale_lines(rows))
 
 
-@explain_app.command("encodings")
 def encodings_command(as_json: AsJson = False) -> None:
     """All encodings side by side, in words and in figures."""
     _need_torch()
@@ -62,14 +58,8 @@ def encodings_command(as_json: AsJson = False) -> None:
         _print_lines(encodings_lines(rows))
 
 
-@explain_app.command("join")
 def join_command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL", help="A Hugging Face folder, a .gguf file, a hub id or a known name."
-        ),
-    ],
+    model: options.Model,
     text_a: Annotated[
         str | None, typer.Argument(metavar="TEXT_A", help="The first document; needs TEXT_B.")
     ] = None,
@@ -78,8 +68,8 @@ def join_command(
     ] = None,
     pairs: Annotated[int, typer.Option(help="Pairs of documents, where none is given.")] = 10,
     seed: Annotated[int, typer.Option(help="Names the pairs.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
     as_json: AsJson = False,
 ) -> None:
     """How much of a document leaks into the next one of a packed row, on a real model."""
@@ -106,7 +96,7 @@ def _need_torch() -> None:
     """Raises MissingPartError without torch, which computes every number here."""
     from ropewalk.models.load import check_device
 
-    check_device("cpu", "float32")
+    check_device("cpu", "fp32")
 
 
 def _print_json(document: dict[str, object]) -> None:
@@ -116,3 +106,21 @@ def _print_json(document: dict[str, object]) -> None:
 def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         typer.echo(line)
+
+
+_COMMANDS = (
+    ("order", order_command, "Who bites whom? Without position no model can tell."),
+    ("scale", scale_command, "Why sqrt(d_model) stands before the token vectors."),
+    ("encodings", encodings_command, "All encodings side by side, in words and figures."),
+    ("join", join_command, "What leaks from one packed document into the next."),
+)
+
+explain_app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    subcommand_metavar="TOPIC",
+    epilog=EXAMPLES["explain"],
+    rich_markup_mode=None,
+    help="Explain what position is for, in numbers computed on the spot.",
+)
+add_commands(explain_app, _COMMANDS, "explain")

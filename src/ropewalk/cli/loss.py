@@ -8,12 +8,8 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL", help="A Hugging Face folder, a .gguf file, a hub id or a known name."
-    ),
-]
+from ropewalk.cli import options
+
 Text = Annotated[
     Path | None, typer.Argument(metavar="TEXT", help="A UTF-8 file; generated text without one.")
 ]
@@ -25,20 +21,18 @@ Stride = Annotated[
     str, typer.Option(metavar="TOKENS", help="Tokens that the sliding window moves by.")
 ]
 Seed = Annotated[int, typer.Option(help="Names the generated text.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")]
-Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 def loss_command(
-    model: Model,
+    model: options.Model,
     text: Text = None,
     length: Length = "2048",
     window: WindowSize = "512",
     stride: Stride = "256",
     seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Measure loss by position: whole text, sliding and non-overlapping windows, two probes."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.completion import models
+
 if TYPE_CHECKING:
     from ropewalk.packing.pack import Report
     from ropewalk.packing.tokens import Encoded
@@ -29,45 +31,98 @@ class CuttingName(StrEnum):
     SPLIT = "split"
 
 
+ROWS = "Rows"
+TEXTS = "Reading texts"
+RESULTS = "Results"
+
 Files = Annotated[
     list[Path],
-    typer.Argument(metavar="FILES", help="Text, JSON lines (.jsonl), Parquet, or folders."),
+    typer.Argument(metavar="PATH...", help="Text, JSON lines (.jsonl), Parquet, or folders."),
 ]
 TokenizerName = Annotated[
     str,
     typer.Option(
-        "--tokenizer", metavar="MODEL", help="A folder, a .gguf file, a hub id or a known name."
+        "--tokenizer",
+        metavar="MODEL",
+        help="The model whose tokenizer cuts the texts: a folder, a .gguf file, a hub id or a "
+        "known name.",
+        autocompletion=models,
+        rich_help_panel=ROWS,
     ),
 ]
 Length = Annotated[
-    str, typer.Option(metavar="TOKENS", help="Tokens of a row, like 4096, 4k or 1M.")
+    str,
+    typer.Option(
+        metavar="TOKENS", help="Tokens of a row, like 4096, 4k or 1M.", rich_help_panel=ROWS
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Out = Annotated[
+    Path,
+    typer.Option(metavar="FILE", help="The Parquet file to write.", rich_help_panel=RESULTS),
+]
+Policy = Annotated[
+    PolicyName,
+    typer.Option(
+        help="The fullest row a document fits, or the stream's order.", rich_help_panel=ROWS
+    ),
+]
+Cutting = Annotated[
+    CuttingName,
+    typer.Option(
+        help="Cut only what is longer than a row, or where a row ends.", rich_help_panel=ROWS
+    ),
+]
+Boundary = Annotated[
+    str,
+    typer.Option(
+        metavar="eos|bos|both|none|ID",
+        help="The tokens around every document.",
+        rich_help_panel=ROWS,
+    ),
+]
+Left = Annotated[bool, typer.Option("--left", help="Put padding in front.", rich_help_panel=ROWS)]
+Multiple = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="Pad each piece to a multiple, for zigzag sharding.",
+        rich_help_panel=ROWS,
+    ),
+]
+Field = Annotated[
+    str, typer.Option(help="The field of a JSON record with the text.", rich_help_panel=TEXTS)
+]
+Column = Annotated[
+    str, typer.Option(help="The column of Parquet with the text.", rich_help_panel=TEXTS)
+]
+Encoding = Annotated[
+    str, typer.Option(help="The encoding of text files and JSON lines.", rich_help_panel=TEXTS)
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Write over an existing file.", rich_help_panel=RESULTS)
+]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON document instead of text.", rich_help_panel=RESULTS
+    ),
+]
 
 
 def pack_command(
     files: Files,
     tokenizer: TokenizerName,
     length: Length,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The Parquet file to write.")],
-    policy: Annotated[
-        PolicyName, typer.Option(help="The fullest row a document fits, or the stream's order.")
-    ] = PolicyName.BEST_FIT,
-    cutting: Annotated[
-        CuttingName, typer.Option(help="Cut only what is longer than a row, or where a row ends.")
-    ] = CuttingName.KEPT,
-    boundary: Annotated[
-        str,
-        typer.Option(metavar="eos|bos|both|none|ID", help="The token around every document."),
-    ] = "eos",
-    left: Annotated[bool, typer.Option("--left", help="Padding in front.")] = False,
-    multiple: Annotated[
-        int, typer.Option(metavar="N", help="Pad each piece to a multiple, for zigzag sharding.")
-    ] = 1,
-    field: Annotated[str, typer.Option(help="The text of a JSON record.")] = "text",
-    column: Annotated[str, typer.Option(help="The text in Parquet.")] = "text",
-    encoding: Annotated[str, typer.Option(help="Of text files and JSON lines.")] = "utf-8",
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    out: Out,
+    policy: Policy = PolicyName.BEST_FIT,
+    cutting: Cutting = CuttingName.KEPT,
+    boundary: Boundary = "eos",
+    left: Left = False,
+    multiple: Multiple = 1,
+    field: Field = "text",
+    column: Column = "text",
+    encoding: Encoding = "utf-8",
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Pack texts into rows of one length, and say how often each distance will be trained."""

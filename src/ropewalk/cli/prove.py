@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from ropewalk.cli import prove_options as o
-from ropewalk.errors import UsageError
+from ropewalk.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
     from ropewalk.prove.session import Proof, ProofSettings
     from ropewalk.prove.subjects.endpoint.settings import EndpointSettings
 
 Choice = TypeVar("Choice", bound=StrEnum)
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """What accelerate calls its own ways to spread a model."""
@@ -50,7 +47,7 @@ def prove_command(
     minutes: o.Minutes = None,
     device: o.Device = "auto",
     device_map: o.DeviceMap = None,
-    dtype: o.Dtype = "float32",
+    dtype: o.Dtype = "auto",
     sharing: o.Share = None,
     calibrate: o.Calibration = None,
     price: o.Price = None,

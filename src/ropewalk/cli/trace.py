@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ropewalk.cli import options
 
 if TYPE_CHECKING:
     from ropewalk.explain.trace import Trace
 
 
-class Dtype(StrEnum):
-    """What the model computes in."""
-
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-    float16 = "float16"
-
-
 def trace_command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL", help="A Hugging Face folder, a .gguf file, a hub id or a known name."
-        ),
-    ],
+    model: options.Model,
     text: Annotated[str, typer.Argument(metavar="TEXT", help='What to read, "The cat sat".')],
     dtype: Annotated[
-        Dtype, typer.Option(help="What to compute in; where a scale is rounded, it shows.")
-    ] = Dtype.float32,
+        str,
+        typer.Option(
+            help="What to compute in; where a scale is rounded, it shows. auto is fp32.",
+            **options.choice(*options.DTYPES),
+        ),
+    ] = "auto",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document instead of text.")
     ] = False,
@@ -57,13 +49,13 @@ def trace_command(
         raise typer.Exit(1)
 
 
-def _trace(model: str, text: str, dtype: Dtype) -> Trace:
+def _trace(model: str, text: str, dtype: str) -> Trace:
     from ropewalk.models.load import check_device, load_blocks
     from ropewalk.models.resolve import read_spec, resolve
 
     files = resolve(model)
     spec = read_spec(files)
-    _, chosen = check_device("cpu", dtype.value)
+    _, chosen = check_device("cpu", dtype, files)
 
     def say(words: str) -> None:
         typer.echo(f"{words} ...", err=True)

@@ -11,13 +11,11 @@ import typer
 
 from ropewalk.cli import tune_options as o
 from ropewalk.cli.prove_options import seconds_of
+from ropewalk.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from ropewalk.extend.tune.session import Tuned
     from ropewalk.extend.tune.settings import TuneSettings
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
 
 
 def tune_command(
@@ -41,7 +39,7 @@ def tune_command(
     decay: o.Decay = "cosine",
     weight_decay: o.WeightDecay = 0.0,
     clip: o.Clip = 1.0,
-    dtype: o.Dtype = "float32",
+    dtype: o.Dtype = "auto",
     keep_activations: o.Keep = False,
     attention: o.Attention = "auto",
     lora: o.Lora = None,

@@ -119,7 +119,7 @@ def draw_pairs(number: int, seed: int) -> tuple[Pair, ...]:
 
 
 def join_of(
-    name: str, pairs: Sequence[Pair], *, device: str = "auto", dtype: str = "float32"
+    name: str, pairs: Sequence[Pair], *, device: str = "auto", dtype: str = "auto"
 ) -> tuple[str, Join]:
     """Load a model and measure: its title, and what was measured.
 
@@ -134,7 +134,7 @@ def join_of(
 
     files = resolve(name)
     spec = read_spec(files)
-    chosen, kind = check_device(device, dtype)
+    chosen, kind = check_device(device, dtype, files)
     loaded = load(files, device=chosen, dtype=kind)
     install(loaded.model, spec, None)
     limit = spec.claimed.tokens

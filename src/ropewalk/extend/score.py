@@ -156,7 +156,7 @@ class Bench:
         self.spec = spec
         self.tokens = tokens
         self.maker = PromptMaker(tokens, seed)
-        self._facts = facts
+        self.facts = facts
         self._folder = folder
         self._on_event = on_event
         self._gaps: dict[tuple[PositionSpec, int], float] = {}
@@ -169,7 +169,7 @@ class Bench:
     @property
     def identity(self) -> str:
         """Names the weights."""
-        return self._facts.model[:16]
+        return self.facts.model[:16]
 
     def needles(self, candidate: Candidate, grid: Grid, deadline: float | None) -> tuple[Row, ...]:
         """Ask what has no answer yet; every answer that this grid has by then.
@@ -229,18 +229,18 @@ class Bench:
 
     def _store_facts(self, candidate: Candidate, sharing: str) -> dict[str, str]:
         return {
-            "name": self._facts.name,
-            "model": self._facts.model[:16],
+            "name": self.facts.name,
+            "model": self.facts.model[:16],
             "schedule": candidate.fingerprint(),
             "rope": candidate.name,
             "tokenizer": self.tokens.fingerprint(),
             "seed": str(self.maker.seed),
             "haystack": "generated",
             "recipe": f"{RECIPE}, distractors 0",
-            "dtype": self._facts.dtype,
+            "dtype": self.facts.dtype,
             "chat": "base prompt",
             "sharing": sharing,
-            "command": self._facts.command,
+            "command": self.facts.command,
         }
 
 

@@ -160,12 +160,12 @@ def _auto(
         scores,
         rooms,
         choice.why,
-        measured=_figures(choice, settings, bench),
+        measured=_figures(choice, bench),
         work=work,
     )
 
 
-def _figures(choice: Choice, settings: ExtendSettings, bench: Bench) -> list[str]:
+def _figures(choice: Choice, bench: Bench) -> list[str]:
     """What a card says of the score that was chosen."""
     score = choice.score
     if score is None:
@@ -181,7 +181,7 @@ def _figures(choice: Choice, settings: ExtendSettings, bench: Bench) -> list[str
         f"loss of short text {score.short:.4f} nats a token, {score.change:+.2%} against the "
         "model before"
     )
-    return [*told, f"in {settings.dtype}, seed {bench.maker.seed}, without training"]
+    return [*told, f"in {bench.facts.dtype}, seed {bench.maker.seed}, without training"]
 
 
 def _search(
@@ -208,19 +208,21 @@ def _bench(
     tell.say("loading torch and transformers")
     from ropewalk.extend.fit import check_vocabulary
     from ropewalk.extend.score import Bench, Facts
+    from ropewalk.models.dtypes import dtype_word
     from ropewalk.models.load import check_device, load
     from ropewalk.prove.loss_run import read_text
     from ropewalk.prove.tokens import Tokens
 
     text = None if settings.text is None else read_text(settings.text)
-    device, dtype = check_device(settings.device, settings.dtype)
+    device, dtype = check_device(settings.device, settings.dtype, files)
     loaded = load(files, device=device, dtype=dtype, say=tell.say, share=tell.share)
     rows = int(loaded.model.get_input_embeddings().weight.shape[0])
     check_vocabulary(rows, max(loaded.tokenizer.get_vocab().values()), files.title)
     tokens = Tokens(loaded.tokenizer)
     ids = None if text is None else tokens.encode(text)
-    facts = Facts(files.title, loaded.identity, settings.dtype, settings.command)
-    digest = hashlib.sha256(f"{loaded.identity}|{settings.dtype}|{settings.seed}".encode())
+    word = dtype_word(dtype)
+    facts = Facts(files.title, loaded.identity, word, settings.command)
+    digest = hashlib.sha256(f"{loaded.identity}|{word}|{settings.seed}".encode())
     words = re.sub(r"[^A-Za-z0-9.]+", "-", f"{files.title}-to-{settings.target}").strip("-")
     folder = settings.work or RUNS / f"extend-{words}-{digest.hexdigest()[:8]}"
     bench = Bench(

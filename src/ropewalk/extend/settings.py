@@ -53,7 +53,7 @@ class ExtendSettings:
     force: bool = False
     work: Path | None = None
     device: str = "auto"
-    dtype: str = "float32"
+    dtype: str = "auto"
     command: str = ""
 
 

@@ -27,6 +27,7 @@ from ropewalk.errors import (
     UsageError,
 )
 from ropewalk.models.cache import cache_folder, cached_folder, file_hash
+from ropewalk.models.dtypes import check_dtype, chosen_dtype, torch_dtype
 from ropewalk.models.resolve import ModelFiles
 
 Say = Callable[[str], None]
@@ -39,8 +40,6 @@ _LOADING_ERRORS = (
     AssertionError, ImportError,
 )  # fmt: skip
 """What transformers raises for folders it cannot make a model of."""
-
-DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +55,18 @@ class LoadedModel:
     identity: str
 
 
-def check_device(device: str, dtype: str) -> tuple[Any, Any]:
+def check_device(device: str, dtype: str, files: ModelFiles | None = None) -> tuple[Any, Any]:
     """The torch device and dtype by name; "auto" takes a GPU where there is one.
 
-    Raises UsageError for a device that is not there, MissingPartError without torch.
+    `dtype` is a word of `models.dtypes.DTYPES`, of which auto asks `files` what the weights are
+    stored in. Raises UsageError for another word and for a device that is not there,
+    MissingPartError without torch.
     """
     try:
         import torch
     except ImportError as error:
         raise _missing("torch") from error
-    if dtype not in DTYPES:
-        raise UsageError(f"--dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}")
+    check_dtype(dtype)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -75,7 +75,7 @@ def check_device(device: str, dtype: str) -> tuple[Any, Any]:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UsageError(f"--device {device!r} cannot be used: {reason}") from error
-    return chosen, getattr(torch, dtype)
+    return chosen, torch_dtype(chosen_dtype(dtype, chosen, files))
 
 
 def load(

@@ -167,7 +167,7 @@ def _check(settings: ProofSettings) -> EndpointSettings:
         )
     if settings.rope is not None:
         raise UsageError("--rope cannot change a model at a server; start the server with it")
-    if settings.device != "auto" or settings.dtype != "float32":
+    if settings.device != "auto" or settings.dtype != "auto":
         raise UsageError("--device and --dtype are the server's to choose: leave them out")
     if settings.calibrate not in (None, Calibrate.OFF):
         raise UsageError(

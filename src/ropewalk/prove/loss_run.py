@@ -43,7 +43,7 @@ class LossSettings:
     stride: int = 256
     seed: int = 0
     device: str = "auto"
-    dtype: str = "float32"
+    dtype: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def measure(settings: LossSettings, say: Callable[[str], None] = lambda _: None)
     spec = read_spec(files)
     written = None if settings.text is None else read_text(settings.text)
     say("loading torch and transformers")
-    device, dtype = check_device(settings.device, settings.dtype)
+    device, dtype = check_device(settings.device, settings.dtype, files)
     loaded = load(files, device=device, dtype=dtype, say=say)
     tokens = Tokens(loaded.tokenizer)
     ids = _ids(tokens, settings, written)

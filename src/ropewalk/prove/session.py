@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from ropewalk.audit import audit
 from ropewalk.errors import LengthError
+from ropewalk.models.dtypes import dtype_word
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.models.rotary_tables import as_loaded, install, schedule_fingerprint
@@ -89,7 +90,7 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
     if settings.out is not None:
         try_folder(settings.out)
     tell.say("loading torch and transformers")
-    device, dtype = check_device(settings.device, settings.dtype)
+    device, dtype = check_device(settings.device, settings.dtype, files)
     loaded = load(
         files,
         device=device,
@@ -112,6 +113,7 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
         **settings_facts(settings, sentences, own, chat=settings.chat),
         **plan_facts(plan, settings.threshold, spec),
         "device": str(device) if settings.device_map is None else f"by {settings.device_map}",
+        "dtype": dtype_word(dtype),
         "tables": tables,
         "sharing": able.sharing.value,
         **({"not shared": able.reason} if able.reason else {}),
@@ -223,7 +225,6 @@ def _facts(
         "schedule": schedule_fingerprint(spec),
         "rope": settings.rope or "as shipped",
         "tokenizer": tokens.fingerprint(),
-        "dtype": settings.dtype,
         "chat": "chat template" if settings.chat else "base prompt",
         "versions": (
             f"ropewalk {__version__}, torch {torch.__version__}, "

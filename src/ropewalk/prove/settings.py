@@ -50,7 +50,7 @@ class ProofSettings:
     haystack: Path | None = None
     seed: int = 0
     device: str = "auto"
-    dtype: str = "float32"
+    dtype: str = "auto"
     chat: bool = False
     answer_tokens: int = CHAT_ANSWER_TOKENS
     distractors: int = 0

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.completion import tables
 from ropewalk.cli.table.options import (
+    TABLE,
     AsJson,
     Role,
     RoleName,
@@ -25,16 +27,13 @@ if TYPE_CHECKING:
 def compare_command(
     context: typer.Context,
     other: Annotated[
-        str, typer.Argument(metavar="OTHER", help="The other checkpoint, in any form MODEL has.")
+        str,
+        typer.Argument(
+            metavar="OTHER",
+            help="The other checkpoint, in any form MODEL has.",
+            autocompletion=tables,
+        ),
     ],
-    role: Role = RoleName.INPUT,
-    tensor: Annotated[
-        str | None, typer.Option(metavar="NAME", help="MODEL's tensor, where several fit the role.")
-    ] = None,
-    other_tensor: Annotated[
-        str | None, typer.Option(metavar="NAME", help="OTHER's tensor, where several fit the role.")
-    ] = None,
-    view: View = ViewName.RAW,
     neighbours: Annotated[
         int, typer.Option("--neighbours", "-k", metavar="K", help="Neighbours that are compared.")
     ] = 10,
@@ -43,6 +42,24 @@ def compare_command(
     ] = 500,
     seed: Annotated[int, typer.Option(help="Of that sample.")] = 0,
     top: Annotated[int, typer.Option(min=1, metavar="N", help="Tokens in each list.")] = 10,
+    role: Role = RoleName.INPUT,
+    tensor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="MODEL's tensor, where several fit the role.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    other_tensor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="OTHER's tensor, where several fit the role.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    view: View = ViewName.RAW,
     as_json: AsJson = False,
 ) -> None:
     """Compare two checkpoints' rows: shared tokens, what moved most, as is and turned.

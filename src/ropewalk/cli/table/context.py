@@ -121,7 +121,7 @@ def whole_model(model: str) -> tuple[str, Any, Any]:
     files = resolve(model)
     spec = read_spec(files)
     typer.echo("loading torch and transformers ...", err=True)
-    _, dtype = check_device("cpu", "float32")
+    _, dtype = check_device("cpu", "fp32")
     blocks, tokenizer = load_blocks(
         files, dtype=dtype, say=lambda words: typer.echo(f"{words} ...", err=True)
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ropewalk.cli.table.options import (
+    TABLE,
     AsJson,
     Role,
     RoleName,
@@ -27,8 +28,8 @@ Exact = Annotated[
     bool,
     typer.Option(
         "--exact",
-        help="Take words as the very bytes they show, ␣ for a space and <0x0A> for a byte; else "
-        "the word with a space before it is taken where that is a token.",
+        help="Take words as the very bytes they show: U+2423 for a space, <0x0A> for a byte. "
+        "Without it, the word with a space before it is taken where that is a token.",
     ),
 ]
 Texts = Annotated[
@@ -41,7 +42,8 @@ Ids = Annotated[list[int] | None, typer.Option("--id", metavar="N", help="A row 
 def near_command(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORD]...", help="Words that are tokens.")
+        list[str] | None,
+        typer.Argument(metavar="WORD...", help="Words that are tokens; or give --id or --text."),
     ] = None,
     ids: Ids = None,
     texts: Texts = None,
@@ -57,7 +59,10 @@ def near_command(
     k: Annotated[int, typer.Option("-k", "--top", help="How many neighbours.")] = 10,
     exact: Exact = False,
     all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="Compare with rows without a token, too.")
+        bool,
+        typer.Option(
+            "--all-rows", help="Compare with rows without a token, too.", rich_help_panel=TABLE
+        ),
     ] = False,
     role: Role = RoleName.INPUT,
     tensor: Tensor = None,

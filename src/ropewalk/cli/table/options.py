@@ -27,14 +27,32 @@ class ViewName(StrEnum):
     AS_USED = "as_used"
 
 
-Role = Annotated[RoleName, typer.Option(help="The input table, the output head, or positions.")]
+TABLE = "Which table"
+"""The group of options that say what is looked at."""
+
+Role = Annotated[
+    RoleName,
+    typer.Option(
+        help="The input table, the output head, or learned positions.", rich_help_panel=TABLE
+    ),
+]
 Tensor = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The tensor, where several fit the role.")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="The tensor, where several fit the role.", rich_help_panel=TABLE
+    ),
 ]
 View = Annotated[
-    ViewName, typer.Option(help="As the file stores the rows, or scaled and normed as used.")
+    ViewName,
+    typer.Option(
+        help="Rows as the file stores them, or scaled and normed as the model uses them.",
+        rich_help_panel=TABLE,
+    ),
 ]
-AllRows = Annotated[bool, typer.Option("--all-rows", help="Take in rows without a token, too.")]
+AllRows = Annotated[
+    bool,
+    typer.Option("--all-rows", help="Take in rows without a token, too.", rich_help_panel=TABLE),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 IDENTITY_NOTE = (

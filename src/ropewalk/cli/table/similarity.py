@@ -24,7 +24,8 @@ from ropewalk.cli.table.options import (
 def similarity_command(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORD]...", help="Words that are tokens.")
+        list[str] | None,
+        typer.Argument(metavar="WORD...", help="Words that are tokens; or give --id or --text."),
     ] = None,
     ids: Ids = None,
     texts: Texts = None,

@@ -120,7 +120,7 @@ class Trainer:
             )
             given = self._handing.of(batch, self._config)
             # FSDP casts by itself.
-            kind = "float32" if self._world.several else self._settings.dtype
+            kind = "fp32" if self._world.several else self._settings.dtype
             with precision(self._world.device, kind):
                 summed = self.model(labels=batch.labels, **given)
             # FSDP takes the mean over the processes, and the step is a mean over tokens.
@@ -152,10 +152,10 @@ class Trainer:
 
 
 def precision(device: torch.device, dtype: str) -> AbstractContextManager[Any]:
-    """Within it a model of float32 weights computes in `dtype`, float32 or bfloat16."""
+    """Within it a model of float32 weights computes in `dtype`, fp32 or bf16."""
     import torch
 
-    if dtype == "bfloat16":
+    if dtype == "bf16":
         return torch.autocast(device.type, torch.bfloat16)
     return nullcontext()
 

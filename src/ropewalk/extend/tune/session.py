@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from ropewalk.extend.tune.optimiser import adamw
 from ropewalk.extend.tune.record import RunRecord, facts_of
 from ropewalk.extend.tune.settings import TuneSettings
 from ropewalk.extend.tune.world import World, gathered, joined, shard
+from ropewalk.models.dtypes import AUTO, computes_bf16, stored_dtype, torch_dtype
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.packing.files import boundary_named
 from ropewalk.packing.texts import Sources, sources
@@ -87,6 +88,7 @@ def tune(settings: TuneSettings, listener: Listener | None = None) -> Tuned | No
     found = sources(settings.data)
     tell.say("loading torch and transformers")
     with joined(settings.device) as world:
+        settings = _with_dtype(settings, files, world)
         if settings.rows % world.size:
             raise UsageError(
                 f"--rows {settings.rows} do not divide over {world.size} processes; give a "
@@ -96,6 +98,16 @@ def tune(settings: TuneSettings, listener: Listener | None = None) -> Tuned | No
             run = _Run(settings, files, found, world, tell if world.first else Listener())
             run.train()
             return run.finish() if world.first else None
+
+
+def _with_dtype(settings: TuneSettings, files: ModelFiles, world: World) -> TuneSettings:
+    """The settings with what is computed in by name, as the record of the run keeps it."""
+    if settings.dtype != AUTO:
+        return settings
+    half = stored_dtype(files) in ("bf16", "fp16") and computes_bf16(world.device)
+    taken = replace(settings, dtype="bf16" if half else "fp32")
+    taken.check()
+    return taken
 
 
 def _check_lengths(settings: TuneSettings, files: ModelFiles) -> None:
@@ -174,9 +186,7 @@ class _Run:
         trainee.causal.train()
         model = LossModel(trainee.causal, kept=not settings.activation_checkpoints)
         if world.several:
-            import torch
-
-            shard(model, trainee.causal, world, getattr(torch, settings.dtype))
+            shard(model, trainee.causal, world, torch_dtype(settings.dtype))
         optimiser = adamw(model, settings)
         rows = data.StepRows(
             self.source, settings.mix, settings.rows, self.vocabulary, settings.seed,
@@ -313,6 +323,7 @@ class _Run:
                 "parameters": self.counts[1],
                 "processes": self.world.size,
                 "asked": self.settings.steps,
+                "dtype": self.settings.dtype,
                 "data": record.get("data") or {},
             },
         )
@@ -328,6 +339,8 @@ class _Run:
             out=self.out / name,
             seed=self.settings.seed,
             device=str(self.world.device),
+            # As short text is read before and after.
+            dtype="fp32",
             command=self.settings.command,
         )
         self.tell.say(f"proving, {name.replace('-', ' ')}")

@@ -78,7 +78,7 @@ def joined(device: str) -> Iterator[World]:
     from ropewalk.models.load import check_device
 
     size, rank, local = (_number(name) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
-    chosen, _ = check_device(device, "float32")
+    chosen, _ = check_device(device, "fp32")
     if size < 2:
         yield World(0, 1, chosen)
         return
