@@ -15,6 +15,7 @@ import pytest
 import typer
 
 from ropewalk.cli.compare import ENCODINGS
+from ropewalk.cli.completion import KNOWN
 from ropewalk.cli.extend import METHODS
 from ropewalk.cli.main import app
 from ropewalk.cli.options import DTYPES
@@ -105,16 +106,17 @@ def test_the_words_are_those_that_are_allowed() -> None:
     from ropewalk.compare.settings import parse_variants
     from ropewalk.extend import settings as extend
     from ropewalk.extend.tune import settings as tune
-    from ropewalk.models import dtypes
+    from ropewalk.models import dtypes, resolve
     from ropewalk.prove.calibration import Calibrate
     from ropewalk.prove.cells import Sharing
     from ropewalk.prove.tasks.suite import SUITES, parse_tasks
-    from ropewalk.prove.tasks.suite import TASKS as KNOWN
+    from ropewalk.prove.tasks.suite import TASKS as ASKED
 
     assert DTYPES == dtypes.DTYPES
+    assert list(KNOWN) == sorted(resolve.KNOWN)
     assert set(METHODS) == set(extend.METHODS)
     assert ATTENTION == tune.ATTENTION
-    assert parse_tasks(",".join(TASKS)) == (*KNOWN, "documents")
+    assert parse_tasks(",".join(TASKS)) == (*ASKED, "documents")
     assert len(parse_variants(",".join(ENCODINGS))) == len(ENCODINGS)
     kinds: dict[tuple[str, str], type[StrEnum] | tuple[str, ...]] = {
         ("prove", "sharing"): Sharing,
@@ -154,7 +156,8 @@ def test_nothing_heavy_is_imported_for_a_completion() -> None:
     code = (
         "import os, sys, ropewalk.cli.main as m\n"
         "try:\n    m.app(prog_name='ropewalk')\nfinally:\n"
-        "    print([n for n in ('torch', 'numpy', 'transformers') if n in sys.modules])"
+        "    heavy = ('torch', 'numpy', 'transformers', 'ropewalk.dialects')\n"
+        "    print([n for n in heavy if n in sys.modules])"
     )
     for line in ("ropewalk prove ", "ropewalk prove tiny --task s", "ropewalk compare --preset m"):
         words = line.split(" ")

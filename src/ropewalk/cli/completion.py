@@ -12,6 +12,9 @@ from pathlib import Path
 Complete = Callable[[str], list[str]]
 """Given what is typed of a word, the whole words that begin so."""
 
+KNOWN = ("smollm2", "tiny")
+"""As `ropewalk.models.resolve` has them, whose readers of files take longer to import."""
+
 _WEIGHTS = frozenset({".gguf", ".safetensors", ".npy", ".npz", ".bin", ".pt", ".pth"})
 """Files out of which a table is read."""
 
@@ -53,9 +56,7 @@ def tables(incomplete: str) -> list[str]:
 
 
 def _known(typed: str) -> list[str]:
-    from ropewalk.models.resolve import KNOWN
-
-    return [name for name in sorted(KNOWN) if name.startswith(typed)]
+    return [name for name in KNOWN if name.startswith(typed)]
 
 
 def _is_model_file(path: Path) -> bool:
