@@ -16,7 +16,7 @@ from ropewalk.prove.settings import ProofSettings
 from ropewalk.prove.store import IDENTITY
 from ropewalk.prove.tasks.own import OwnDocuments
 
-RECIPE = 4
+RECIPE = 5
 """Raised when the layout of prompts changes: answers to older prompts are then another run's."""
 
 

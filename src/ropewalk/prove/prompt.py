@@ -16,6 +16,7 @@ from ropewalk.prove.cells import Cell, Control, Prompt
 from ropewalk.prove.filling import LONGEST_FILLER, SHORTEST_FILLER, fill, pieces, place
 from ropewalk.prove.frame import Frame, Framer
 from ropewalk.prove.haystack import GeneratedHaystack, Haystack, TextHaystack
+from ropewalk.prove.naming import gives_away
 from ropewalk.prove.tasks.base import Problem, Task
 from ropewalk.prove.tasks.single import Single
 from ropewalk.prove.tasks.suite import TASKS
@@ -177,7 +178,7 @@ class PromptMaker:
 
 def betrayed(secret: tuple[str, ...], body: list[str]) -> bool:
     """Whether the haystack names a key or a value by itself."""
-    return any(word in text for word in secret for text in body)
+    return any(gives_away(text, secret) for text in body)
 
 
 def _without(problem: Problem) -> Problem:
@@ -185,6 +186,6 @@ def _without(problem: Problem) -> Problem:
     left = tuple(
         each
         for each in problem.hidden
-        if each.share is not None and not any(v in each.sentence for v in problem.values)
+        if each.share is not None and not gives_away(each.sentence, problem.values)
     )
     return replace(problem, hidden=left)

@@ -56,6 +56,18 @@ def test_what_also_holds_the_answer_is_left_out_of_the_text_around_it(folder: Pa
     assert not [sentence for sentence in problem.sentences if "rye" in sentence]
 
 
+def test_a_longer_word_neither_holds_the_answer_nor_is_left_out(folder: Path) -> None:
+    (folder / "rye.txt").write_text("Ryeford lies by the sea. So does Goodryehill.")
+    (folder / "notes0.txt").write_text("Nothing is said here.")
+    for file in folder.glob("notes[1-9].txt"):
+        file.unlink()
+    task = read_own(folder, asked(folder, '{"question": "What is ground?", "answer": "rye"}'))
+    problem = task.draw(Random(0), 0.5, 900)
+    assert problem.key == "deep/mill.txt"
+    assert problem.sentences is not None
+    assert "Ryeford lies by the sea." in problem.sentences
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -67,6 +79,8 @@ def test_what_also_holds_the_answer_is_left_out_of_the_text_around_it(folder: Pa
         ('{"question": "a", "answer": "rye"}', "7 documents hold the answer 'rye'"),
         ('{"question": "a", "answer": "rye", "document": "x.txt"}', "no document 'x.txt'"),
         ('{"question": "a", "answer": "rye, oats"}', "would be read as a list"),
+        ('{"question": "a", "answer": "$"}', "is only signs that are not compared"),
+        ('{"question": "a", "answer": "ye"}', "no document holds the answer 'ye'"),
         ("", "holds no question"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
+from ropewalk.prove.naming import gives_away
 from ropewalk.prove.needle import draw_needle
 from ropewalk.prove.needles.kinds import KINDS, Kind
 from ropewalk.prove.needles.words import SUBJECTS
@@ -65,7 +66,15 @@ def draw_facts(random: Random) -> Iterator[Fact]:
     while True:
         kind = KINDS[turn % len(KINDS)]
         turn += 1
-        key = next(subjects)
+        # Some subjects are words of a kind as well: Ginger, and ginger.
+        key = next(
+            subject
+            for subject in subjects
+            if not any(
+                gives_away(fact.value, (subject,)) or gives_away(subject, (fact.value,))
+                for fact in facts
+            )
+        )
         for _ in range(_DRAWS):
             fact = Fact(kind, key, kind.draw(random))
             if not any(_tells(fact, other) or _tells(other, fact) for other in facts):
@@ -75,10 +84,8 @@ def draw_facts(random: Random) -> Iterator[Fact]:
 
 
 def _tells(one: Fact, other: Fact) -> bool:
-    """Whether the words of one fact hold the key or the value of another."""
-    return any(
-        word in text for word in (other.key, other.value) for text in (one.sentence, one.question)
-    )
+    """Whether the words of one fact name the key or the value of another."""
+    return any(gives_away(text, (other.key, other.value)) for text in (one.sentence, one.question))
 
 
 def _subjects(random: Random) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.prove.cells import Answer, Outcome, Prompt
 from ropewalk.prove.classify import LIST, classify
+from ropewalk.prove.naming import goes_on
 from ropewalk.prove.tokens import shared_start
 
 if TYPE_CHECKING:
@@ -92,8 +93,10 @@ class Judge:
         if self._chat:
             return False
         text = self._tokens.decode([token])
-        goes_on = text[:1].isalnum() or (several and not text.startswith((".", "\n")))
-        return not goes_on
+        if several and not text.startswith((".", "\n")):
+            return False
+        # Half of a letter is decoded as U+FFFD: which one it is, the next token says.
+        return not text or not (goes_on(text[0]) or text[0] == "\ufffd")
 
 
 @dataclass(slots=True)

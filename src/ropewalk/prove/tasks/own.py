@@ -13,6 +13,7 @@ from random import Random
 
 from ropewalk.errors import UsageError
 from ropewalk.prove.haystack import read_sentences
+from ropewalk.prove.naming import gives_away, normalise
 from ropewalk.prove.tasks.base import Hidden, Problem
 
 SUFFIXES = (".txt", ".md")
@@ -52,7 +53,7 @@ class OwnDocuments:
             for path, sentences in self.documents.items()
             if path != asked.document
             for sentence in sentences
-            if asked.answer.casefold() not in sentence.casefold()
+            if not gives_away(sentence, (asked.answer,))
         )
         return Problem(
             hidden=(Hidden(text),),
@@ -106,10 +107,12 @@ def _question(line: str, where: str, documents: dict[str, tuple[str, ...]]) -> Q
     question, answer = given["question"].strip(), given["answer"].strip()
     if ", " in answer:
         raise UsageError(f'{where}: an answer with ", " would be read as a list; shorten it')
+    if not normalise(answer):
+        raise UsageError(f"{where}: the answer {answer!r} is only signs that are not compared")
     holding = [
         path
         for path, sentences in documents.items()
-        if answer.casefold() in " ".join(sentences).casefold()
+        if gives_away(" ".join(sentences), (answer,))
     ]
     named = given.get("document")
     if named is None:
