@@ -21,6 +21,7 @@ from ropewalk.prove.endpoint_run import Asking, run_endpoint
 from ropewalk.prove.facts import plan_facts
 from ropewalk.prove.haystack import GeneratedHaystack, read_sentences
 from ropewalk.prove.identity import folder_name, hash_by, settings_facts, try_folder
+from ropewalk.prove.laying import check_lengths_hold
 from ropewalk.prove.plan import Plan
 from ropewalk.prove.progress import RunResult
 from ropewalk.prove.proof import (
@@ -308,7 +309,10 @@ def _lay_out(
     if settings.sharing is None:
         tell.note(sharing_line(sharing, why))
     if sharing is not Sharing.NESTED:
-        return _Laid(sharing, alone, planned(settings, lengths, sharing))
+        laid = _Laid(sharing, alone, planned(settings, lengths, sharing))
+        check_lengths_hold(laid.plan.cells, alone)
+        return laid
+    check_lengths_hold((cell for cell in plan.cells if cell.task != "single"), alone)
     return _Laid(sharing, prompts, plan)
 
 

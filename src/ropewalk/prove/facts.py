@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from ropewalk.errors import StoreError
 from ropewalk.prove import reasons
-from ropewalk.prove.cells import Control, Outcome, Row, Sharing
+from ropewalk.prove.cells import Cell, Control, Outcome, Row, Sharing
+from ropewalk.prove.laying import read_left_out
 from ropewalk.prove.plan import Plan
 from ropewalk.prove.progress import Pace, shared_row, whole_row
 from ropewalk.prove.served import served_facts
@@ -76,6 +77,7 @@ def summary_of(
             facts={**facts, **served_facts(rows), **_totals(rows)},
             evidence=evidence_of(_mode(facts), looks="many" if "until_certain" in facts else "one"),
             grown=_asked(rows) if "until_certain" in facts else None,
+            left_out=_left_out(rows, facts),
         )
         return replace(summary, reasons=_reasons(summary, facts))
     except (KeyError, ValueError) as error:
@@ -114,6 +116,12 @@ def _totals(rows: Sequence[Row]) -> dict[str, str]:
 
 def _pace(row: Row) -> Pace:
     return whole_row(row) if row.sharing is Sharing.NONE else shared_row(row)
+
+
+def _left_out(rows: Sequence[Row], facts: Mapping[str, str]) -> list[Cell]:
+    """The cells that could not be laid out, of the tasks that have rows."""
+    tasks = {row.cell.task for row in rows}
+    return [cell for cell in read_left_out(facts) if cell.task in tasks]
 
 
 def _asked(rows: Sequence[Row]) -> dict[int, int]:

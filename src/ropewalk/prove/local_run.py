@@ -16,6 +16,7 @@ from ropewalk.prove.calibration import Calibrate, Calibration, Pair, judge, plan
 from ropewalk.prove.cells import Answer, Cell, Prompt, Sharing
 from ropewalk.prove.cost import Budget, Reading, default_calibrate, reading
 from ropewalk.prove.documents import DocumentMaker
+from ropewalk.prove.laying import Make, check_lengths_hold, in_words
 from ropewalk.prove.plan import CostModel, Plan
 from ropewalk.prove.progress import Event, RunResult
 from ropewalk.prove.prompt import PromptMaker
@@ -28,8 +29,6 @@ from ropewalk.prove.subjects.sharing import BRANCH_ROOM, SharingLocal
 from ropewalk.prove.tokens import Tokens
 from ropewalk.prove.walk import run_shared
 from ropewalk.rope.spec import LearnedPositions, PositionSpec
-
-Make = Callable[[Cell], Prompt]
 
 _PACED = 512
 """Tokens that are read to see how fast this machine is."""
@@ -81,9 +80,18 @@ class LocalRun:
         return sharable(self._model, self._spec, self._plan.lengths, wanted)
 
     def check(self, sharing: Sharing) -> None:
-        """Raise LengthError unless every length can hold what is hidden and asked."""
+        """Raise LengthError unless every length can hold a document's facts, where they nest."""
         if sharing is Sharing.NESTED:
             self._documents.check()
+
+    def check_rest(self, sharing: Sharing) -> None:
+        """Raise LengthError for a length at which not one prompt of a task can be laid out.
+
+        What a document holds is `check`'s.
+        """
+        nested = sharing is Sharing.NESTED
+        cells = (cell for cell in self._plan.cells if not (nested and cell.task == "single"))
+        check_lengths_hold(cells, self._single)
 
     def budget(
         self, sharing: Sharing, calibrate: Calibrate | None, seed: int, token_bytes: int | None
@@ -136,6 +144,7 @@ class LocalRun:
             return None, None
         # A fact may be all that a document holds up to a length: then both ways ask one prompt.
         apart = replace(asking, hash_of=lambda prompt: f"alone|{asking.hash_of(prompt)}")
+        left_out: dict[Cell, str] = {}
         for sharing, make, given in (
             (Sharing.NONE, self._documents.independent, apart),
             (Sharing.NESTED, self._documents, asking),
@@ -143,6 +152,7 @@ class LocalRun:
             result = self._shared(part, sharing, make, given)
             if result.interrupted or result.out_of_time:
                 return None, result
+            left_out.update(result.left_out)
         answers: dict[Sharing, dict[Cell, Answer]] = {Sharing.NONE: {}, Sharing.NESTED: {}}
         for row in asking.store.rows():
             if row.sharing in answers:
@@ -153,7 +163,7 @@ class LocalRun:
             for cell in cells
             if cell in nested and cell in alone
         ]
-        return judge(pairs, seed), None
+        return judge(pairs, seed, in_words(left_out) if left_out else ""), None
 
     def _calibration(self, mode: Calibrate, seed: int) -> Plan:
         """The cells to ask both ways: those that a document holds a fact for."""

@@ -15,7 +15,7 @@ from ropewalk.errors import LengthError
 from ropewalk.prove.cells import Cell, Control, Prompt
 from ropewalk.prove.filling import LONGEST_FILLER, SHORTEST_FILLER, fill, pieces, place
 from ropewalk.prove.frame import Frame, Framer
-from ropewalk.prove.haystack import GeneratedHaystack, Haystack, TextHaystack
+from ropewalk.prove.haystack import GeneratedHaystack, Haystack, TextHaystack, Without
 from ropewalk.prove.naming import gives_away
 from ropewalk.prove.tasks.base import Problem, Task
 from ropewalk.prove.tasks.single import Single
@@ -25,6 +25,7 @@ from ropewalk.prove.tokens import Tokens
 CHAT_ANSWER_TOKENS = 24
 _ATTEMPTS = 12
 _NEEDLES_TRIED = 20
+_TEXTS_TRIED = 8
 _SLACK = 4
 """Tokens added to the shortest prompt that was seen: keys differ in how many they take."""
 
@@ -51,17 +52,25 @@ class PromptMaker:
     def __call__(self, cell: Cell) -> Prompt:
         """The prompt of a cell.
 
-        Raises LengthError when the length cannot hold what is hidden and asked (with the
-        minimum), or when the user's haystack is too short for it.
+        What does not come out is drawn again, _NEEDLES_TRIED times in all. Raises LengthError when
+        the length cannot hold what is hidden and asked (with the minimum), or when the user's
+        haystack is too short for it, or names all that is drawn.
         """
         task = self.task(cell.task)
         kind = f"{cell.control}/{cell.task}"
         random = Random(f"{self.seed}/{cell.length}/{cell.depth}/{cell.trial}/{kind}")
+        short: LengthError | None = None
         for _ in range(_NEEDLES_TRIED):
             problem = task.draw(random, cell.depth, cell.length)
-            prompt = self.lay_out(cell, problem, task.introduction)
+            try:
+                prompt = self.lay_out(cell, problem, task.introduction)
+            except LengthError as error:
+                short = short or error
+                continue
             if prompt is not None:
                 return prompt
+        if short is not None:
+            raise short
         least = self.minimum(cell.task)
         if cell.length < least:
             raise LengthError(
@@ -99,8 +108,37 @@ class PromptMaker:
         """What makes the frames of these prompts."""
         return Framer(self.tokens, self.chat, self.answer_tokens)
 
-    def lay_out(self, cell: Cell, problem: Problem, introduction: str) -> Prompt | None:
-        """The prompt of a problem; None when it does not fit, or the haystack betrays it."""
+    def alone(self, cell: Cell, problem: Problem, introduction: str) -> Prompt:
+        """The prompt of one problem, which is not drawn again: the text around it is.
+
+        It is without the sentences that name what is asked, as a document of many facts is.
+        Raises LengthError when the length cannot hold the problem, or no text comes out.
+        """
+        short: LengthError | None = None
+        for number in range(_TEXTS_TRIED):
+            try:
+                prompt = self.lay_out(cell, problem, introduction, number)
+            except LengthError as error:
+                short = short or error
+                continue
+            if prompt is not None:
+                return prompt
+        if short is not None:
+            raise short
+        raise LengthError(
+            f"a length of {cell.length} tokens cannot hold {problem.hidden[0].sentence!r} and its "
+            f"question, or none of {_TEXTS_TRIED} texts around it comes out at that length; give a "
+            "longer length, or another haystack"
+        )
+
+    def lay_out(
+        self, cell: Cell, problem: Problem, introduction: str, text: int | None = None
+    ) -> Prompt | None:
+        """The prompt of a problem; None when it does not fit, or the haystack betrays it.
+
+        `text` numbers texts that the haystack is to be drawn from instead, without the sentences
+        that betray the problem.
+        """
         frame = self.framer(problem, introduction)
         if cell.control is Control.NEEDLE_ONLY:
             laid, index = place([], problem.hidden, cell.depth, self.tokens.inner)
@@ -111,7 +149,10 @@ class PromptMaker:
         room -= sum(self.tokens.inner(each.sentence) for each in problem.hidden)
         if room < 0:
             return None
-        haystack = self._haystack(problem, Random(f"{self.seed}/{cell.task}/{cell.trial}"))
+        drawn = f"{self.seed}/{cell.task}/{cell.trial}{f'/{text}' if text else ''}"
+        haystack = self._haystack(problem, Random(drawn))
+        if text is not None:
+            haystack = Without(haystack, problem.secret)
         body = fill(haystack, room, self.tokens.inner, cell.length)
         if betrayed(problem.secret, body):
             return None

@@ -17,6 +17,7 @@ from ropewalk.prove.by_task import by_task
 from ropewalk.prove.cells import Cell, Row, Sharing
 from ropewalk.prove.cost import Budget
 from ropewalk.prove.facts import own_rows, summary_of
+from ropewalk.prove.laying import LEFT_OUT, in_words, read_left_out, written
 from ropewalk.prove.plan import Plan, make_plan
 from ropewalk.prove.progress import Event, RunResult
 from ropewalk.prove.prompt import PromptMaker
@@ -132,9 +133,12 @@ def until_certain(
     ask: Callable[[tuple[Cell, ...]], RunResult],
     tell: Listener,
 ) -> RunResult:
-    """Further trials behind a run, where they were asked for and can still change the verdict."""
+    """Further trials behind a run, where they were asked for and can still change the verdict.
+
+    What is left out by then is noted. Raises LengthError where that is everything.
+    """
     if settings.until_certain is None:
-        return first
+        return note_left_out(first, store, tell)
 
     def further(cells: tuple[Cell, ...]) -> RunResult:
         lengths = ", ".join(f"{n:,}" for n in dict.fromkeys(cell.length for cell in cells))
@@ -145,7 +149,21 @@ def until_certain(
         rows, facts = store.rows(), store.facts()
         return summary_of(rows, facts), own_rows(rows, facts)
 
-    return go_on(settings.until_certain, first, further, kept)
+    return note_left_out(go_on(settings.until_certain, first, further, kept), store, tell)
+
+
+def note_left_out(result: RunResult, store: Store, tell: Listener) -> RunResult:
+    """Say and keep which cells could not be laid out; the result as it was given.
+
+    Raises LengthError where none could.
+    """
+    if result.left_out:
+        if not result.done and not result.remaining:
+            raise LengthError(f"nothing is left to ask: {in_words(result.left_out)}")
+        tell.note(f"left out: {in_words(result.left_out)}")
+        known = read_left_out(store.facts()) | dict(result.left_out)
+        store.note({"left out": in_words(known), LEFT_OUT: written(known)})
+    return result
 
 
 def sharing_line(sharing: Sharing, why: str) -> str:

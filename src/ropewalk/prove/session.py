@@ -104,6 +104,7 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
     tables = as_loaded(loaded.model, written)
     install(loaded.model, spec, None)
     local, able = _shared(settings, LocalRun(loaded.model, tokens, spec, plan, maker), tell)
+    local.check_rest(able.sharing)
     local, budget = _budgeted(settings, local, able, deadline, tell)
     plan = local.plan
     tell_budget(settings, budget, tell)

@@ -110,9 +110,7 @@ def _question(line: str, where: str, documents: dict[str, tuple[str, ...]]) -> Q
     if not normalise(answer):
         raise UsageError(f"{where}: the answer {answer!r} is only signs that are not compared")
     holding = [
-        path
-        for path, sentences in documents.items()
-        if gives_away(" ".join(sentences), (answer,))
+        path for path, sentences in documents.items() if gives_away(" ".join(sentences), (answer,))
     ]
     named = given.get("document")
     if named is None:
