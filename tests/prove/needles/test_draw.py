@@ -33,6 +33,13 @@ def word(text: str, within: str) -> bool:
     return bool(re.search(rf"(?<!\w){re.escape(text)}(?!\w)", within, re.IGNORECASE))
 
 
+def test_no_question_says_its_own_answer() -> None:
+    """Subjects are words of a kind at times: chef Ginger's spice must not be ginger."""
+    for seed in range(400):
+        for fact in islice(draw_facts(Random(seed)), 60):
+            assert not word(fact.value, f"{fact.question} {fact.opening}")
+
+
 def test_a_value_within_a_longer_word_takes_no_fact_away() -> None:
     """Substrings would: neck in necklace, and the facts of a document would be other ones."""
     drawn = [list(islice(draw_facts(Random(seed)), 80)) for seed in range(60)]

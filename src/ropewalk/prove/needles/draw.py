@@ -58,7 +58,7 @@ def draw_facts(random: Random) -> Iterator[Fact]:
 
     Kinds take turns: none comes again before all have come. Subjects differ in their first two
     letters as long as there are such, then in the word, and are made up once the known words are
-    spent. No fact tells the key or the value of another.
+    spent. No fact tells the key or the value of another, and no question its own answer.
     """
     subjects = _subjects(random)
     turn = random.randrange(len(KINDS))
@@ -77,10 +77,17 @@ def draw_facts(random: Random) -> Iterator[Fact]:
         )
         for _ in range(_DRAWS):
             fact = Fact(kind, key, kind.draw(random))
-            if not any(_tells(fact, other) or _tells(other, fact) for other in facts):
+            if not _tells_itself(fact) and not any(
+                _tells(fact, other) or _tells(other, fact) for other in facts
+            ):
                 facts.append(fact)
                 yield fact
                 break
+
+
+def _tells_itself(fact: Fact) -> bool:
+    """Whether the question already says the answer: Captain Ginger's ginger."""
+    return gives_away(f"{fact.question} {fact.opening}", (fact.value,))
 
 
 def _tells(one: Fact, other: Fact) -> bool:
