@@ -199,7 +199,8 @@ def test_a_cell_that_cannot_be_laid_out_is_left_out_and_named(store: Store) -> N
             raise LengthError("no text comes out")
         return make_prompt(cell)
 
-    subject, events = Fake(), []
+    subject = Fake()
+    events: list[Event] = []
     result = run(PLAN, never, subject, store, hash_of, events.append)
     left = [cell for cell in PLAN.cells if cell.length == 128 and cell.trial == 1]
     assert result == RunResult(

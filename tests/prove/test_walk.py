@@ -121,7 +121,8 @@ def test_cells_that_cannot_be_laid_out_are_left_out_also_of_the_first_trial(stor
             raise LengthError("no text comes out")
         return make_prompt(cell)
 
-    subject, events = Fake(), []
+    subject = Fake()
+    events: list[Event] = []
     result = run_shared(PLAN, never, subject, store, hash_of, events.append, sharing=Sharing.NESTED)
     left = {c for c in PLAN.cells if (c.trial == 0 and c.length == 300) or c.depth == 0.5}
     assert set(result.left_out) == left
