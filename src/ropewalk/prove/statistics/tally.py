@@ -55,18 +55,9 @@ def summarise(
     for row in kept:
         if row.cell.control is Control.NONE:
             by_field[row.cell.length, row.cell.depth].append(row)
-    missing = Counter(
-        (cell.length, cell.depth)
-        for cell in set(left_out) - {row.cell for row in kept}
-        if cell.control is Control.NONE and cell.trial < planned.get(cell.length, 0)
-    )
+    missing = _missing(set(left_out) - {row.cell for row in kept}, planned)
     cells = tuple(
-        _cell(
-            length,
-            depth,
-            by_field[length, depth],
-            planned[length] - missing[length, depth],
-        )
+        _cell(length, depth, by_field[length, depth], planned[length] - missing[length, depth])
         for length in ladder
         for depth in columns_of_depths
     )
@@ -85,6 +76,15 @@ def summarise(
         trained_length=trained_length,
         facts=dict(facts or {}),
         interval=evidence.interval,
+    )
+
+
+def _missing(left_out: Iterable[Cell], planned: Mapping[int, int]) -> Counter[tuple[int, float]]:
+    """How many trials of each field could not be laid out; controls apart."""
+    return Counter(
+        (cell.length, cell.depth)
+        for cell in left_out
+        if cell.control is Control.NONE and cell.trial < planned.get(cell.length, 0)
     )
 
 
