@@ -6,7 +6,6 @@ are kept as they come, in a folder for each candidate, so that the same command 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +20,7 @@ from ropewalk.extend.skip import SkipProbe, why_not
 from ropewalk.models.rotary_tables import install, schedule_fingerprint
 from ropewalk.prove.cells import Control, Outcome, Row, Sharing
 from ropewalk.prove.facts import plan_facts
-from ropewalk.prove.identity import RECIPE, hash_by
+from ropewalk.prove.identity import RECIPE, folder_name, hash_by, sharing_facts
 from ropewalk.prove.local_run import Asking, LocalRun
 from ropewalk.prove.loss import Reader, whole
 from ropewalk.prove.loss_run import generated
@@ -181,12 +180,14 @@ class Bench:
         install(self.model, candidate.spec, max(grid.lengths))
         with candidate.reading(self.model):
             able = sharable(self.model, candidate.spec, plan.lengths, Sharing.NESTED)
-            facts = self._store_facts(candidate, able.sharing.value) | plan_facts(
-                plan, RelativeThreshold(), candidate.spec
-            )
+            facts = {
+                **self._store_facts(candidate),
+                **sharing_facts(able.sharing, plan.lengths, plan.depths),
+                **plan_facts(plan, RelativeThreshold(), candidate.spec),
+            }
             run = LocalRun(self.model, self.tokens, candidate.spec, plan, self.maker)
             run.check(able.sharing)
-            with Store.open(self._folder / _slug(candidate.name), facts) as store:
+            with Store.open(self._folder / folder_name(candidate.name, facts), facts) as store:
                 asking = Asking(store, hash_by(facts), self._on_event, deadline)
                 result = run.run(able.sharing, asking)
                 rows = tuple(store.rows())
@@ -227,7 +228,7 @@ class Bench:
                 self._losses[key] = whole(reader, self._text).mean
         return self._losses[key]
 
-    def _store_facts(self, candidate: Candidate, sharing: str) -> dict[str, str]:
+    def _store_facts(self, candidate: Candidate) -> dict[str, str]:
         return {
             "name": self._facts.name,
             "model": self._facts.model[:16],
@@ -239,7 +240,6 @@ class Bench:
             "recipe": f"{RECIPE}, distractors 0",
             "dtype": self._facts.dtype,
             "chat": "base prompt",
-            "sharing": sharing,
             "command": self._facts.command,
         }
 
@@ -262,9 +262,3 @@ def candidates(
     if neighbour.why_not(model, spec) is None:
         how = neighbour.SelfExtend.reaching(trained_length(spec), target)
         yield Candidate(how.name, spec, how, neighbour.ENGINES)
-
-
-def _slug(name: str) -> str:
-    """A folder's name for a candidate's."""
-    plain = "".join(c if c.isalnum() else "-" for c in name)
-    return f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}" if plain != name else plain

@@ -20,7 +20,13 @@ from ropewalk.prove.documents import DocumentMaker
 from ropewalk.prove.endpoint_run import Asking, run_endpoint
 from ropewalk.prove.facts import plan_facts
 from ropewalk.prove.haystack import GeneratedHaystack, read_sentences
-from ropewalk.prove.identity import folder_name, hash_by, settings_facts, try_folder
+from ropewalk.prove.identity import (
+    folder_name,
+    hash_by,
+    settings_facts,
+    sharing_facts,
+    try_folder,
+)
 from ropewalk.prove.plan import Plan
 from ropewalk.prove.progress import RunResult
 from ropewalk.prove.proof import (
@@ -85,6 +91,11 @@ class _Laid:
     sharing: Sharing
     prompts: ServedPrompts
     plan: Plan
+
+    @property
+    def own_lengths(self) -> tuple[int, ...]:
+        """The lengths of the plan in our tokens, in which documents are laid out."""
+        return tuple(map(self.prompts.own, self.plan.lengths))
 
     def budget(self) -> Budget:
         """What asking all of it takes."""
@@ -324,7 +335,7 @@ def _facts(
     return {
         **_server_facts(served),
         **settings_facts(settings, sentences, own, chat=subject.chat, salted=subject.salt),
-        "sharing": laid.sharing.value,
+        **sharing_facts(laid.sharing, laid.own_lengths, laid.plan.depths),
         **(_UNCALIBRATED if laid.sharing is Sharing.NESTED else {}),
         **plan_facts(laid.plan, settings.threshold, _spec(served.facts)),
     }

@@ -21,7 +21,13 @@ from ropewalk.prove.cells import Sharing
 from ropewalk.prove.cost import Budget
 from ropewalk.prove.facts import plan_facts
 from ropewalk.prove.haystack import read_sentences
-from ropewalk.prove.identity import folder_name, hash_by, settings_facts, try_folder
+from ropewalk.prove.identity import (
+    folder_name,
+    hash_by,
+    settings_facts,
+    sharing_facts,
+    try_folder,
+)
 from ropewalk.prove.local_run import Asking, LocalRun
 from ropewalk.prove.progress import RunResult
 from ropewalk.prove.proof import (
@@ -113,7 +119,7 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
         **plan_facts(plan, settings.threshold, spec),
         "device": str(device) if settings.device_map is None else f"by {settings.device_map}",
         "tables": tables,
-        "sharing": able.sharing.value,
+        **sharing_facts(able.sharing, plan.lengths, plan.depths),
         **({"not shared": able.reason} if able.reason else {}),
     }
     folder = settings.out or RUNS / folder_name(f"{files.title}-{settings.rope or ''}", facts)
@@ -176,9 +182,7 @@ def _run(
 ) -> RunResult:
     """Calibrate nested prompts, fall back from them if they are another test, and ask."""
     sharing = budget.sharing
-    if fallen := asking.store.facts().get("fallback"):
-        sharing = Sharing(fallen)
-    elif sharing is Sharing.NESTED and budget.calibrate is Calibrate.OFF:
+    if sharing is Sharing.NESTED and budget.calibrate is Calibrate.OFF:
         why = "as was asked for" if settings.calibrate else "it would read more than nesting saves"
         said = f"none, {why}; --calibrate short asks cells both ways"
         asking.store.note({"calibration": said})
