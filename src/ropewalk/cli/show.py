@@ -33,12 +33,14 @@ def show_command(
     ] = None,
 ) -> None:
     """Show a run folder's heat map, or the exact prompt and answer of one cell."""
+    from ropewalk.prove.facts import own_rows, summary_of
     from ropewalk.prove.statistics import parse_threshold
     from ropewalk.prove.store import Store
 
     bar = None if threshold is None else parse_threshold(threshold)
     with Store.read(folder) as store:
-        rows, facts = store.rows(), store.facts()
+        facts = store.facts()
+        rows = own_rows(store.rows(), facts)
         if cell is not None:
             row = find_row(rows, cell, folder)
             _print_row(row, store)
@@ -46,7 +48,6 @@ def show_command(
     from rich.console import Console
 
     from ropewalk.prove.by_task import by_task
-    from ropewalk.prove.facts import summary_of
     from ropewalk.report.task_text import print_tasks
 
     found = by_task(rows, facts, bar) or {"single": summary_of(rows, facts, bar)}

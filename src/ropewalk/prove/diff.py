@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ropewalk.errors import StoreError
 from ropewalk.prove.cells import JUDGED, Control, Outcome, Row, Sharing
-from ropewalk.prove.facts import own_rows
+from ropewalk.prove.facts import own_rows, said_facts
 from ropewalk.prove.statistics.paired import (
     MeanDifference,
     holm,
@@ -57,7 +57,7 @@ class KeptRun:
                 (row, hashlib.sha256(store.prompt_text(row.prompt_hash).encode()).hexdigest())
                 for row in own_rows(store.rows(), facts)
             )
-            return cls(str(folder), facts, rows)
+            return cls(str(folder), said_facts(facts), rows)
 
 
 @dataclass(frozen=True, slots=True)

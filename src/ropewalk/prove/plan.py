@@ -32,6 +32,11 @@ class Plan:
     tasks: tuple[str, ...] = ("single",)
 
     @property
+    def control_trials(self) -> int:
+        """How many trials have controls."""
+        return len({cell.trial for cell in self.cells if cell.control is not Control.NONE})
+
+    @property
     def tokens(self) -> int:
         """Prompt tokens of the whole plan; needle-only prompts count as none."""
         return sum(cell.length for cell in self.cells)

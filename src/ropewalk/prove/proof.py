@@ -16,7 +16,7 @@ from ropewalk.errors import LengthError
 from ropewalk.prove.by_task import by_task
 from ropewalk.prove.cells import Cell, Row, Sharing
 from ropewalk.prove.cost import Budget
-from ropewalk.prove.facts import own_rows, summary_of
+from ropewalk.prove.facts import grown_fact, own_rows, summary_of
 from ropewalk.prove.plan import Plan, make_plan
 from ropewalk.prove.progress import Event, RunResult
 from ropewalk.prove.prompt import PromptMaker
@@ -139,6 +139,8 @@ def until_certain(
     def further(cells: tuple[Cell, ...]) -> RunResult:
         lengths = ", ".join(f"{n:,}" for n in dict.fromkeys(cell.length for cell in cells))
         tell.note(f"not certain yet at {lengths} tokens: {len(cells)} more prompts")
+        # Which trials are this run's own is kept before they are: others may lie there already.
+        store.note(grown_fact(store.facts(), cells))
         return ask(cells)
 
     def kept() -> tuple[RunSummary, list[Row]]:
