@@ -8,7 +8,7 @@ only the mask gives it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from statistics import fmean
@@ -119,9 +119,14 @@ def draw_pairs(number: int, seed: int) -> tuple[Pair, ...]:
 
 
 def join_of(
-    name: str, pairs: Sequence[Pair], *, device: str = "auto", dtype: str = "float32"
+    name: str,
+    pairs: Sequence[Pair],
+    *,
+    device: str = "auto",
+    dtype: str = "float32",
+    say: Callable[[str], None] = lambda _: None,
 ) -> tuple[str, Join]:
-    """Load a model and measure: its title, and what was measured.
+    """Load a model and measure: its title, and what was measured; `say` is told of each phase.
 
     Raises as `ropewalk.models.load.load` and `measure_join`, and UsageError for rows longer than
     the model's claimed length, where what is measured would no longer be the joining alone.
@@ -135,7 +140,8 @@ def join_of(
     files = resolve(name)
     spec = read_spec(files)
     chosen, kind = check_device(device, dtype)
-    loaded = load(files, device=chosen, dtype=kind)
+    loaded = load(files, device=chosen, dtype=kind, say=say)
+    say("reading the documents, together and alone")
     install(loaded.model, spec, None)
     limit = spec.claimed.tokens
     return files.title, measure_join(loaded.model, loaded.tokenizer, pairs, limit=limit)

@@ -55,11 +55,12 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told how it goes on: phases, shares of them, and answers as they come."""
+    """Who is told how it goes on: phases, shares of them, answers as they come, and tries."""
 
     say: Callable[[str], None] = lambda _: None
     share: Callable[[int, int], None] = lambda _done, _total: None
     event: Callable[[Event], None] = lambda _: None
+    so_far: Callable[[str], None] = lambda _: None
 
 
 @dataclass(slots=True)
@@ -195,7 +196,9 @@ def _search(
     from ropewalk.extend.search.run import Search
 
     search = Search(bench, settings.target, seed=settings.seed)
-    found = search.run(work, grid, tries=settings.tries, deadline=deadline, tell=tell.say)
+    found = search.run(
+        work, grid, tries=settings.tries, deadline=deadline, tell=tell.say, tried=tell.so_far
+    )
     stretch = search.stretch(found, force=settings.force)
     lines = found.verdict.lines()
     return _Chosen(stretch, why=tuple(lines), found=found, measured=lines[:3], work=work)

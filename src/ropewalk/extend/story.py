@@ -17,6 +17,8 @@ from ropewalk.errors import ModelFileError
 from ropewalk.files import write_whole
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.prove.cells import Sharing
+from ropewalk.prove.progress import Event
+from ropewalk.prove.session import Listener as ProofListener
 from ropewalk.prove.session import Proof, prove
 from ropewalk.prove.settings import ProofSettings
 from ropewalk.prove.statistics import AbsoluteThreshold
@@ -97,12 +99,15 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told how the story goes on: a new chapter, a phase of it, chapters as they end."""
+    """Who is told how the story goes on: a new chapter, a phase of it, chapters as they end, steps
+    of training, answers.
+    """
 
     begin: Callable[[str], None] = lambda _: None
     say: Callable[[str], None] = lambda _: None
     chapter: Callable[[Chapter], None] = lambda _: None
     step: Callable[[StepResult, int], None] = lambda _step, _total: None
+    event: Callable[[Event], None] = lambda _: None
 
 
 @dataclass(slots=True)
@@ -130,7 +135,8 @@ class _Teller:
                 device="cpu",
                 out=self.folder / _name(title),
                 command="ropewalk demo --full",
-            )
+            ),
+            ProofListener(event=self.tell.event),
         )
         chapter = Chapter(title, proof)
         self.tell.chapter(chapter)
@@ -182,7 +188,11 @@ def tell(folder: Path, scale: Scale | None = None, listener: Listener | None = N
             device="cpu",
             command="ropewalk demo --full",
         ),
-        TuneListener(say=teller.tell.say, step=lambda step: teller.tell.step(step, scale.steps)),
+        TuneListener(
+            say=teller.tell.say,
+            begin=lambda _total, _steps: teller.tell.say("training"),
+            step=lambda step: teller.tell.step(step, scale.steps),
+        ),
     )
     if tuned is None:
         raise ModelFileError("the story is told by one process; start it without torchrun")

@@ -22,7 +22,7 @@ from ropewalk.prove.facts import plan_facts
 from ropewalk.prove.haystack import GeneratedHaystack, read_sentences
 from ropewalk.prove.identity import folder_name, hash_by, settings_facts, try_folder
 from ropewalk.prove.plan import Plan
-from ropewalk.prove.progress import RunResult
+from ropewalk.prove.progress import ASKING, RunResult
 from ropewalk.prove.proof import (
     Listener,
     Proof,
@@ -141,6 +141,7 @@ def _ask(
     folder = settings.out or RUNS / folder_name(asking.subject.model.rpartition("/")[2], facts)
     with Store.open(folder, facts) as store:
         tell.planned(laid.plan, folder)
+        tell.say(ASKING)
 
         def ask(cells: tuple[Cell, ...]) -> RunResult:
             return run_endpoint(
@@ -151,7 +152,7 @@ def _ask(
                 hash_by(facts),
                 tell.event,
                 deadline=deadline,
-                say=tell.say,
+                say=tell.note,
                 sharing=laid.sharing,
             )
 

@@ -45,6 +45,37 @@ class Asking:
     deadline: float | None = None
 
 
+class _BothWays:
+    """Events of two passes over the same cells, told as those of one: its counts only grow."""
+
+    def __init__(self, cells: int, on_event: Callable[[Event], None]) -> None:
+        self._cells, self._on_event = cells, on_event
+        self._begun = time.monotonic()
+
+    def first(self, event: Event) -> None:
+        """An event of the first pass."""
+        self._tell(event, 0, 0)
+
+    def second(self, event: Event) -> None:
+        """An event of the second pass, behind all of the first."""
+        self._tell(event, self._cells, event.tokens_total)
+
+    def _tell(self, event: Event, cells: int, tokens: int) -> None:
+        done, total = tokens + event.tokens_done, 2 * event.tokens_total
+        passed = time.monotonic() - self._begun
+        # In proportion: what is left of this pass says nothing of the other.
+        left = passed * (total - done) / done if done else event.eta_seconds
+        told = replace(
+            event,
+            done=cells + event.done,
+            total=2 * self._cells,
+            tokens_done=done,
+            tokens_total=total,
+            eta_seconds=left,
+        )
+        self._on_event(told)
+
+
 class LocalRun:
     """Everything that asks a loaded `model`, once it is known to turn by `spec`."""
 
@@ -134,11 +165,16 @@ class LocalRun:
         cells = part.cells
         if not cells:
             return None, None
+        both = _BothWays(len(cells), asking.on_event)
         # A fact may be all that a document holds up to a length: then both ways ask one prompt.
-        apart = replace(asking, hash_of=lambda prompt: f"alone|{asking.hash_of(prompt)}")
+        apart = replace(
+            asking,
+            hash_of=lambda prompt: f"alone|{asking.hash_of(prompt)}",
+            on_event=both.first,
+        )
         for sharing, make, given in (
             (Sharing.NONE, self._documents.independent, apart),
-            (Sharing.NESTED, self._documents, asking),
+            (Sharing.NESTED, self._documents, replace(asking, on_event=both.second)),
         ):
             result = self._shared(part, sharing, make, given)
             if result.interrupted or result.out_of_time:

@@ -9,6 +9,9 @@ from ropewalk.prove.cells import JUDGED, Cell, Outcome, Row, Sharing
 from ropewalk.prove.plan import CostModel, Plan
 from ropewalk.prove.store import Store
 
+ASKING = "asking"
+"""What the phase is called in which a plan's prompts are answered."""
+
 Work = tuple[int, int]
 """Tokens to read for a cell, and how many stand before them: (start, tokens)."""
 Pace = tuple[int, int, float]

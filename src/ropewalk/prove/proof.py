@@ -138,7 +138,9 @@ def until_certain(
 
     def further(cells: tuple[Cell, ...]) -> RunResult:
         lengths = ", ".join(f"{n:,}" for n in dict.fromkeys(cell.length for cell in cells))
+        trials = sorted({cell.trial + 1 for cell in cells})
         tell.note(f"not certain yet at {lengths} tokens: {len(cells)} more prompts")
+        tell.say(f"asking, document {' and '.join(map(str, trials))} of a length")
         return ask(cells)
 
     def kept() -> tuple[RunSummary, list[Row]]:

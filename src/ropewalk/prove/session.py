@@ -23,7 +23,7 @@ from ropewalk.prove.facts import plan_facts
 from ropewalk.prove.haystack import read_sentences
 from ropewalk.prove.identity import folder_name, hash_by, settings_facts, try_folder
 from ropewalk.prove.local_run import Asking, LocalRun
-from ropewalk.prove.progress import RunResult
+from ropewalk.prove.progress import ASKING, RunResult
 from ropewalk.prove.proof import (
     DryRun,
     Listener,
@@ -201,7 +201,7 @@ def _run(
             if found.real:
                 sharing = Sharing.PREFIX
                 asking.store.note({"fallback": sharing.value})
-        tell.say("asking")
+    tell.say(ASKING)
     first = local.run(sharing, asking)
     return until_certain(
         settings, first, asking.store, lambda cells: local.run(sharing, asking, cells), tell

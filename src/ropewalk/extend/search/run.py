@@ -68,10 +68,18 @@ class Search:
         self._before = bench.short_loss(Candidate(SHIPPED, bench.spec))
 
     def run(
-        self, folder: Path, grid: Grid, *, tries: int | None, deadline: float | None, tell: Tell
+        self,
+        folder: Path,
+        grid: Grid,
+        *,
+        tries: int | None,
+        deadline: float | None,
+        tell: Tell,
+        tried: Tell = lambda _: None,
     ) -> Found:
         """Search until `tries` tries or its share of the time, then put the best to the test.
 
+        `tell` is told what begins, and `tried` what came of each try.
         Raises StoreError for a diary that cannot be written or is another search's.
         """
         closed_forms = [Stretch(form, room) for form in CLOSED_FORMS for room in HEADROOMS]
@@ -79,6 +87,7 @@ class Search:
         if deadline is not None:
             now = time.monotonic()
             ends = now + SEARCH_SHARE * (deadline - now)
+        tell("searching divisors")
         with Diary(folder, self._identity()) as diary:
             best = evolve(
                 diary,
@@ -89,8 +98,8 @@ class Search:
                 most_loss=(1 + TOLERANCE) * self._before,
                 tries=tries,
                 deadline=ends,
-                tell=lambda tried, n: tell(
-                    f"try {n} ({tried.source}): {tried.score:.2f} nats, short text {tried.loss:.4f}"
+                tell=lambda made, n: tried(
+                    f"try {n} ({made.source}): {made.score:.2f} nats, short text {made.loss:.4f}"
                 ),
             )
             count = len(diary.tried)
