@@ -54,16 +54,14 @@ def audit_command(
             document["engines"] = engines_json(views)
         typer.echo(json.dumps(document, indent=2, allow_nan=False))
         return
-    from rich.console import Console
-
+    from ropewalk.cli.output import console
     from ropewalk.report.audit_text import print_audit
 
-    console = Console(highlight=False)
-    print_audit(console, result, pairs=pairs.value)
+    print_audit(console(), result, pairs=pairs.value)
     if engines:
         from ropewalk.report.engines_text import print_engines
 
-        print_engines(console, views)
+        print_engines(console(), views)
 
 
 def _engine_views(files: ModelFiles, spec: PositionSpec) -> list[EngineView]:

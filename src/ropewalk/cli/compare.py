@@ -49,7 +49,8 @@ def compare_command(
     as_json: AsJson = False,
 ) -> None:
     """Train one small decoder under each encoding of position and measure it beyond its length."""
-    from ropewalk.cli.progress import ProofProgress
+    from ropewalk.cli.output import columns, show, show_path
+    from ropewalk.cli.progress import Progress
     from ropewalk.compare.run import compare
     from ropewalk.compare.settings import parse_seeds, parse_variants, preset
     from ropewalk.files import write_whole
@@ -64,15 +65,15 @@ def compare_command(
         steps=steps,
         device=device,
     )
-    with ProofProgress() as progress:
+    with Progress() as progress:
         found = compare(settings, out, progress)
     if html is not None:
         write_whole(html, compare_html(found))
     if as_json:
         typer.echo(json.dumps(compare_json(found), indent=2, allow_nan=False))
         return
-    for line in compare_lines(found):
+    for line in compare_lines(found, columns()):
         typer.echo(line)
-    typer.echo(f"\nThe decoders are in {visible(str(out))}; what is there is not trained again.")
+    show("", f"The decoders are in {visible(str(out))}; what is there is not trained again.")
     if html is not None:
-        typer.echo(f"The page is {visible(str(html))}")
+        show_path(f"The page is {visible(str(html))}")

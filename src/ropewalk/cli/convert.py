@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.output import tell
+
 if TYPE_CHECKING:
     from ropewalk.models.resolve import ModelFiles
     from ropewalk.rope.spec import PositionSpec
@@ -86,7 +88,7 @@ def _with_schedules(spec: PositionSpec, schedules: list[str]) -> PositionSpec:
         reach = int(before * max(factors))
         if reach > (spec.claimed.tokens or 0):
             spec = replace(spec, claimed=Length(reach, f"--rope {text}"))
-            typer.echo(f"ropewalk: --rope {text} makes the claimed length {reach}", err=True)
+            tell(f"ropewalk: --rope {text} makes the claimed length {reach}")
     return spec
 
 
@@ -108,7 +110,7 @@ def _options(
         served = length or spec.claimed.tokens
         file = as_computed(LLAMACPP, original, config, served=served)
         line = write_flags(spec, file, served)
-        typer.echo(f"ropewalk: {LLAMACPP_VERSION}", err=True)
+        tell(f"ropewalk: {LLAMACPP_VERSION}")
         return line
     if config is None:
         raise UsageError(
@@ -116,7 +118,7 @@ def _options(
             "folder, or use --to llamacpp"
         )
     line = write_overrides(spec, config, length)
-    typer.echo(f"ropewalk: {VLLM_VERSION}", err=True)
+    tell(f"ropewalk: {VLLM_VERSION}")
     return line
 
 
@@ -132,7 +134,7 @@ def _write_gguf(files: ModelFiles, spec: PositionSpec, out: Path | None, *, forc
     if out is None:
         raise UsageError("--to gguf needs --out FILE, the copy to write")
     write_gguf(spec, files.path, out, overwrite=force)
-    typer.echo(f"ropewalk: wrote {out}", err=True)
+    tell(f"ropewalk: wrote {out}")
 
 
 def _write_config(
@@ -152,7 +154,7 @@ def _write_config(
     before = load_json(source)
     written = write_config(spec, before, 4 if version == 4 else 5)
     for remark in remarks_on(spec, before, written):
-        typer.echo(f"ropewalk: {remark}", err=True)
+        tell(f"ropewalk: {remark}")
     text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
     if out is None:
         sys.stdout.write(text)
@@ -165,4 +167,4 @@ def _write_config(
     if target.exists() and not force:
         raise UsageError(f"{target} exists; name another file, or allow it with --force")
     write_whole(target, text)
-    typer.echo(f"ropewalk: wrote {target}", err=True)
+    tell(f"ropewalk: wrote {target}")

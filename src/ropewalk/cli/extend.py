@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.output import columns, tell
 from ropewalk.cli.prove_options import seconds_of
 from ropewalk.errors import UsageError
 
@@ -156,9 +157,10 @@ def _run(settings: ExtendSettings, *, as_json: bool) -> None:
 
     try:
         with ProofProgress() as progress:
-            found = extend(settings, Listener(progress.say, progress.share, progress.event))
+            listener = Listener(progress.say, progress.share, progress.event, progress.so_far)
+            found = extend(settings, listener)
     except KeyboardInterrupt:
-        typer.echo("interrupted; what was measured is kept, and the same command goes on", err=True)
+        tell("interrupted; what was measured is kept, and the same command goes on")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         from ropewalk.report.extend_json import extend_json
@@ -167,7 +169,7 @@ def _run(settings: ExtendSettings, *, as_json: bool) -> None:
     else:
         from ropewalk.report.extend_text import extend_lines
 
-        for line in extend_lines(found):
+        for line in extend_lines(found, columns()):
             typer.echo(line)
     if found.after is None:
         raise typer.Exit(1)

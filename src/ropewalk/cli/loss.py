@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from ropewalk.cli.output import columns
+from ropewalk.cli.progress import Progress
+
 Model = Annotated[
     str,
     typer.Argument(
@@ -42,9 +45,10 @@ def loss_command(
     from ropewalk.report.loss_text import loss_json, loss_lines
 
     settings = LossSettings(model, text, length, window, stride, seed, device, dtype)
-    found = measure(settings, lambda words: typer.echo(f"{words} ...", err=True))
+    with Progress() as shown:
+        found = measure(settings, shown.say)
     if as_json:
         typer.echo(json.dumps(loss_json(found), indent=2, allow_nan=False))
         return
-    for line in loss_lines(found):
+    for line in loss_lines(found, columns()):
         typer.echo(line)

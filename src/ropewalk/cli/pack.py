@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ropewalk.cli.output import columns
+from ropewalk.cli.progress import PATIENCE, Progress
 
 if TYPE_CHECKING:
     from ropewalk.packing.pack import Report
@@ -83,28 +86,32 @@ def pack_command(
     found = sources(files)
     check_target(out, found.files, force=force)
     arrow()
-    loaded = load_tokenizer(tokenizer)
-    around = boundary_named(boundary, loaded)
-    padding = loaded.pad_token_id
-    if padding is None:
-        padding = loaded.eos_token_id
-    settings = PackSettings(
-        length, rule, cutting.value, around, padding or 0, left=left, multiple=multiple
-    )
-    packed = pack_files(
-        found, loaded, settings, out, reading=reading, name=tokenizer, progress=_say
-    )
-    if sys.stderr.isatty():
-        typer.echo(err=True)
+    with Progress(PATIENCE) as shown:
+        shown.say("loading the tokenizer")
+        loaded = load_tokenizer(tokenizer)
+        around = boundary_named(boundary, loaded)
+        padding = loaded.pad_token_id
+        if padding is None:
+            padding = loaded.eos_token_id
+        settings = PackSettings(
+            length, rule, cutting.value, around, padding or 0, left=left, multiple=multiple
+        )
+        shown.say("packing")
+        packed = pack_files(
+            found, loaded, settings, out, reading=reading, name=tokenizer, progress=_told(shown)
+        )
     if as_json:
         typer.echo(json.dumps(pack_json(packed), indent=2, allow_nan=False))
         return
-    for line in pack_lines(packed):
+    for line in pack_lines(packed, columns()):
         typer.echo(line)
 
 
-def _say(report: Report, encoded: Encoded) -> None:
-    """How far it is, on a line of stderr that is written over; on a terminal alone."""
-    if sys.stderr.isatty():
-        words = f"{report.documents:,} documents, {encoded.tokens:,} tokens, {report.rows:,} rows"
-        typer.echo(f"\r{words} ...", nl=False, err=True)
+def _told(shown: Progress) -> Callable[[Report, Encoded], None]:
+    """Says how much has been read and packed; nobody knows how much there is."""
+
+    def told(report: Report, encoded: Encoded) -> None:
+        counts = (f"{report.documents:,} documents", f"{encoded.tokens:,} tokens")
+        shown.so_far(", ".join((*counts, f"{report.rows:,} rows")))
+
+    return told

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from ropewalk.cli import prove_options as o
+from ropewalk.cli.output import console, show_path, tell
 from ropewalk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def run_with_progress(settings: ProofSettings) -> Proof:
     except DryRun:
         raise typer.Exit from None
     except KeyboardInterrupt:
-        typer.echo("interrupted before the first prompt", err=True)
+        tell("interrupted before the first prompt")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -271,15 +272,13 @@ def show_results(proof: Proof, *, as_json: bool, csv: Path | None) -> None:
         document = run_to_json(proof.summary, proof.rows, proof.tasks)
         typer.echo(json.dumps(document, indent=2, allow_nan=False))
     else:
-        from rich.console import Console
-
         from ropewalk.report.task_text import print_tasks
 
-        print_tasks(Console(highlight=False), proof.tasks or {"single": proof.summary})
+        print_tasks(console(), proof.tasks or {"single": proof.summary})
     if csv is not None:
         write_whole(csv, rows_to_csv(proof.rows))
-    typer.echo(f"report: {write_report(proof)}", err=as_json)
+    (tell if as_json else show_path)(f"report: {write_report(proof)}")
     if proof.result.interrupted or proof.result.out_of_time:
         done, total = proof.result.done, proof.result.done + proof.result.remaining
         why = "interrupted" if proof.result.interrupted else "out of time"
-        typer.echo(f"{why}: {done} of {total} answers are kept; the same command goes on", err=True)
+        tell(f"{why}: {done} of {total} answers are kept; the same command goes on")

@@ -43,14 +43,13 @@ def show_command(
             row = find_row(rows, cell, folder)
             _print_row(row, store)
             return
-    from rich.console import Console
-
+    from ropewalk.cli.output import console
     from ropewalk.prove.by_task import by_task
     from ropewalk.prove.facts import summary_of
     from ropewalk.report.task_text import print_tasks
 
     found = by_task(rows, facts, bar) or {"single": summary_of(rows, facts, bar)}
-    print_tasks(Console(highlight=False), found)
+    print_tasks(console(), found)
 
 
 def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
@@ -107,8 +106,10 @@ def _print_row(row: Row, store: Store) -> None:
     sys.stdout.flush()
     hidden = row.cell.control is not Control.NO_NEEDLE
     where = f"needle at {row.actual_depth:.1%}" if hidden else "no needle"
-    typer.echo(
-        f"\n[{answer.outcome}] expected {row.value}, printed {visible(answer.printed)!r}; "
-        f"{row.actual_length:,} tokens, {where}",
-        err=True,
+    from ropewalk.cli.output import tell
+
+    typer.echo(err=True)
+    tell(
+        f"[{answer.outcome}] expected {row.value}, printed {visible(answer.printed)!r}; "
+        f"{row.actual_length:,} tokens, {where}"
     )

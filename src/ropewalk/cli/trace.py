@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,7 +41,11 @@ def trace_command(
 
     Each step is computed here and compared with the model's own; exit code 1 where they differ.
     """
-    traced = _trace(model, text, dtype)
+    from ropewalk.cli.output import columns
+    from ropewalk.cli.progress import Progress
+
+    with Progress() as shown:
+        traced = _trace(model, text, dtype, shown.say)
     if as_json:
         document = {
             "schema": "ropewalk.trace/1",
@@ -51,13 +56,13 @@ def trace_command(
     else:
         from ropewalk.report.trace_text import trace_lines
 
-        for line in trace_lines(traced):
+        for line in trace_lines(traced, columns()):
             typer.echo(line)
     if not traced.agrees:
         raise typer.Exit(1)
 
 
-def _trace(model: str, text: str, dtype: Dtype) -> Trace:
+def _trace(model: str, text: str, dtype: Dtype, say: Callable[[str], None]) -> Trace:
     from ropewalk.models.load import check_device, load_blocks
     from ropewalk.models.resolve import read_spec, resolve
 
@@ -65,13 +70,11 @@ def _trace(model: str, text: str, dtype: Dtype) -> Trace:
     spec = read_spec(files)
     _, chosen = check_device("cpu", dtype.value)
 
-    def say(words: str) -> None:
-        typer.echo(f"{words} ...", err=True)
-
     say("loading torch and transformers")
     blocks, tokenizer = load_blocks(files, dtype=chosen, say=say)
     from ropewalk.explain.trace import trace, trace_gguf
 
+    say("following the text")
     if files.kind == "gguf":
         return trace_gguf(blocks, tokenizer, text, name=files.title, spec=spec)
     return trace(blocks, tokenizer, text, name=files.title, spec=spec)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ropewalk.cli import tune_options as o
+from ropewalk.cli.output import columns, show_path, tell
 from ropewalk.cli.prove_options import seconds_of
 
 if TYPE_CHECKING:
@@ -154,10 +155,7 @@ def _run(settings: TuneSettings) -> Tuned | None:
             listener = Listener(shown.say, shown.note, shown.begin, shown.step, shown.end)
             return tune(settings, listener)
     except KeyboardInterrupt:
-        typer.echo(
-            f"interrupted; the same command goes on from the last checkpoint in {settings.out}",
-            err=True,
-        )
+        tell(f"interrupted; the same command goes on from the last checkpoint in {settings.out}")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -172,15 +170,14 @@ def _show(done: Tuned, settings: TuneSettings, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(tune_json(done), indent=2, allow_nan=False))
     else:
-        for line in tune_lines(done):
+        for line in tune_lines(done, columns()):
             typer.echo(line)
     report = done.folder / "report.html"
     write_whole(report, tune_html(done, settings))
-    typer.echo(f"report: {report}", err=as_json)
+    (tell if as_json else show_path)(f"report: {report}")
     if not done.gate.passed:
-        typer.echo(
+        tell(
             f"ropewalk: the gate of {settings.gate:g} fails; the model is kept apart in "
-            f"{done.model}",
-            err=True,
+            f"{done.model}"
         )
         raise typer.Exit(1)

@@ -7,7 +7,6 @@ the plain and the coloured output are two ways to write the same pieces.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from ropewalk.prove.summary import CellSummary, LengthSummary, RunSummary, Share
 from ropewalk.report import heatmap
 from ropewalk.report.fact_words import readable_facts
 from ropewalk.report.heatmap import Mark
+from ropewalk.report.layout import cells, wrapped
 from ropewalk.report.text import clip, draws_glyphs, encodable, visible
 
 if TYPE_CHECKING:
@@ -153,8 +153,18 @@ def _proof(summary: RunSummary, width: int, glyphs: _Glyphs) -> Iterator[Line]:
     if summary.facts:
         yield []
         for name, value in readable_facts(summary.facts).items():
-            label = f"{visible(name)}: ".ljust(_LABEL)
-            yield [(label, "dim"), (visible(clip(value, _FACT_LIMIT)), "")]
+            yield from _fact(visible(name), visible(clip(value, _FACT_LIMIT)), width)
+
+
+def _fact(name: str, value: str, width: int) -> Iterator[Line]:
+    label = f"{name}: ".ljust(_LABEL)
+    # A command is to be copied, which one in several lines could not be.
+    parts = (
+        [value] if name == "command" else wrapped(value, width, " " * cells(label), " " * _LABEL)
+    )
+    for number, part in enumerate(parts or [""]):
+        text = part if number or name == "command" else part.removeprefix(" " * cells(label))
+        yield [(label if not number else "", "dim"), (text, "")]
 
 
 def _map_lines(summary: RunSummary, width: int, glyphs: _Glyphs) -> Iterator[Line]:
@@ -281,11 +291,11 @@ def _controls(summary: RunSummary, width: int) -> Iterator[Line]:
 
 
 def _labelled(label: str, text: str, width: int, tone: Tone = "") -> Iterator[Line]:
-    for i, part in enumerate(textwrap.wrap(text, width - _LABEL)):
+    for i, part in enumerate(wrapped(text, width - _LABEL, hyphens=True)):
         yield [((label if not i else "").ljust(_LABEL), "dim"), (part, tone)]
 
 
 def _wrapped(text: str, width: int, tone: Tone) -> Iterator[Line]:
     indent = " " * (len(text) - len(text.lstrip()) + 2) if text.startswith(" ") else ""
-    for part in textwrap.wrap(text, width, subsequent_indent=indent):
+    for part in wrapped(text, width, rest=indent, hyphens=True):
         yield [(part, tone)]

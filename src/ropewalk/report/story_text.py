@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from ropewalk.extend.story import Chapter, Story
 from ropewalk.prove.summary import Share
+from ropewalk.report.layout import Piece, Prose, Table, lines
+
+WIDTH = 100
 
 
 def chapter_line(chapter: Chapter) -> str:
@@ -15,18 +18,25 @@ def chapter_line(chapter: Chapter) -> str:
     )
 
 
-def story_lines(story: Story) -> Iterator[str]:
-    """The table of all proofs, the figures of training, and what they come to."""
+def story_lines(story: Story, width: int = WIDTH) -> Iterator[str]:
+    """The table of all proofs, the figures of training, and what they come to, in `width`
+    columns, WIDTH at most.
+    """
+    yield from lines(_pieces(story), min(width, WIDTH))
+
+
+def _pieces(story: Story) -> Iterator[Piece]:
     lengths = story.scale.lengths
     rows = [story.shipped, *story.untrained, story.tuned]
     width = max(len(chapter.title) for chapter in rows)
-    yield f"{'pass keys found at':<{width}}" + "".join(f"{length:>10,}" for length in lengths)
+    table = [[f"{'pass keys found at':<{width}}", *(f"{length:>10,}" for length in lengths)]]
     for chapter in rows:
         asked = {column.length: column.pooled for column in chapter.proof.summary.columns}
         counts = (_counted(asked[n]) if n in asked else "" for n in lengths)
-        yield f"{chapter.title:<{width}}" + "".join(f"{count:>10}" for count in counts)
+        table.append([f"{chapter.title:<{width}}", *(f"{count:>10}" for count in counts)])
+    yield Table(table)
     yield ""
-    yield from sentences(story)
+    yield from map(Prose, sentences(story))
 
 
 def sentences(story: Story) -> Iterator[str]:

@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.output import columns, show
 from ropewalk.cli.table.options import (
     AsJson,
     Role,
     RoleName,
     View,
     ViewName,
+    at_work,
     identity_note,
     model_of,
     opened,
     print_json,
 )
+from ropewalk.report.layout import Prose
 
 if TYPE_CHECKING:
     from ropewalk.tables.compare import Comparison, Movement
@@ -52,19 +55,21 @@ def compare_command(
     from ropewalk.tables.compare import compare
     from ropewalk.tables.open import open_table
 
-    one = opened(context, role, tensor, view)
-    two = open_table(other, role.value, tensor=other_tensor, view=view.value)
-    found = compare(one, two, k=neighbours, sample=sample, seed=seed)
+    with at_work("opening the tables") as shown:
+        one = opened(context, role, tensor, view)
+        two = open_table(other, role.value, tensor=other_tensor, view=view.value)
+        shown.say("comparing the rows")
+        found = compare(one, two, k=neighbours, sample=sample, seed=seed)
     if as_json:
         print_json("compare", _document(found, (model_of(context), other), top, seed))
         return
     from ropewalk.report.table_compare import compare_lines
     from ropewalk.report.text import visible
 
-    for line in compare_lines(found, (model_of(context), other), top):
+    for line in compare_lines(found, (model_of(context), other), top, columns()):
         typer.echo(line)
-    typer.echo(f"\nA: {visible(one.line())}\nB: {visible(two.line())}")
-    typer.echo(identity_note(context))
+    notes = (Prose(f"{name}: {visible(t.line())}") for name, t in (("A", one), ("B", two)))
+    show("", *notes, *identity_note(context))
 
 
 def _document(found: Comparison, names: tuple[str, str], top: int, seed: int) -> dict[str, object]:

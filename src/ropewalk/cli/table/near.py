@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.output import columns
 from ropewalk.cli.table.options import (
     AsJson,
     Role,
@@ -13,6 +14,7 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
+    at_work,
     close,
     opened,
     print_json,
@@ -71,18 +73,20 @@ def near_command(
     from ropewalk.report.table_near import near_document, near_lines
     from ropewalk.tables.answer import answer
 
-    table = opened(context, role, tensor, view)
-    questions = _questions(
-        asked_for(table, words, ids, texts, exact=exact),
-        asked_for(table, plus, exact=exact),
-        asked_for(table, minus, exact=exact),
-        by_product=by_product,
-    )
-    answers = answer(table, questions, k, all_rows=all_rows)
+    with at_work("opening the table") as shown:
+        table = opened(context, role, tensor, view)
+        questions = _questions(
+            asked_for(table, words, ids, texts, exact=exact),
+            asked_for(table, plus, exact=exact),
+            asked_for(table, minus, exact=exact),
+            by_product=by_product,
+        )
+        shown.say("reading the rows")
+        answers = answer(table, questions, k, all_rows=all_rows)
     if as_json:
         print_json("near", near_document(answers, table))
         return
-    for line in near_lines(answers, table):
+    for line in near_lines(answers, table, columns()):
         typer.echo(line)
     close(context, table)
 
