@@ -49,10 +49,12 @@ bench: .venv/.bench
 	$(BIN)/python -m benchmarks.tune --write
 	$(BIN)/python benchmarks/table_health.py
 
-# Hours on two cores: the three heat maps of the README, and a model extended to twice its length.
+# Hours on two cores: the three heat maps of the README, a model extended to twice its length, and
+# every prompt of the default grid for a hundred seeds on three tokenizers.
 heavy: .venv/.dev
 	$(BIN)/python benchmarks/smollm2_maps.py --write
 	$(BIN)/python -m benchmarks.extend
+	$(BIN)/python -m benchmarks.layout
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ropewalk needs Python 3.11 or newer; name one with PYTHON=")'

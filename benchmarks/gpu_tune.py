@@ -143,7 +143,7 @@ def probe(options: argparse.Namespace) -> None:
     ids = torch.randint(0, config.vocab_size, (1, tokens), device=device)
 
     def step() -> None:
-        with precision(device, "bfloat16"):
+        with precision(device, "bf16"):
             loss = model(ids, input_ids=ids) / tokens
         loss.backward()
         optimiser.step()
@@ -304,7 +304,7 @@ def _prove(
         ProofSettings(
             model=str(model), lengths=(options.length // 2, options.length), depths=DEPTHS,
             trials=options.trials, out=out, device=options.device, controls=0, seconds=seconds,
-            dtype="float32" if options.device == "cpu" else "bfloat16", sharing=Sharing.PREFIX,
+            dtype="fp32" if options.device == "cpu" else "bf16", sharing=Sharing.PREFIX,
         )
     )  # fmt: skip
     return {
@@ -331,7 +331,7 @@ def _tuned(
         TuneSettings(
             model=str(model), data=(texts,), steps=steps, out=out, mix=Mix((options.length,)),
             rows=plan.rows, lr=5e-5, warmup=min(5, steps), cutting="split", every=steps,
-            dtype="float32" if options.device == "cpu" else "bfloat16", device=options.device,
+            dtype="fp32" if options.device == "cpu" else "bf16", device=options.device,
             tensorboard=False, seconds=max(1.0, seconds),
         ),
         Listener(say=lambda words: print(f"{words} ...", flush=True)),

@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--alone", type=int, default=1, help="trials that are also asked alone")
     given = parser.parse_args()
     lengths, depths = parse_lengths(given.lengths), parse_depths(given.depths)
-    device, dtype = check_device("cpu", "float32")
+    device, dtype = check_device("cpu", "fp32")
     loaded = load(resolve("smollm2"), device=device, dtype=dtype)
     text = Tokens(loaded.tokenizer)
     make = DocumentMaker(PromptMaker(text, given.seed), lengths, depths)

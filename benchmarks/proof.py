@@ -102,7 +102,7 @@ class Bench:
     def __init__(self, size: Size) -> None:
         files = resolve("smollm2")
         spec = read_spec(files)
-        device, dtype = check_device("cpu", "float32")
+        device, dtype = check_device("cpu", "fp32")
         loaded = load(files, device=device, dtype=dtype)
         self.size = size
         text = Tokens(loaded.tokenizer)

@@ -35,7 +35,7 @@ def small_model(folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, LlamaConfig
 
-    device, dtype = check_device("cpu", "float32")
+    device, dtype = check_device("cpu", "fp32")
     loaded = load(resolve("smollm2"), device=device, dtype=dtype)
     torch.manual_seed(0)
     config: Any = LlamaConfig(

@@ -77,7 +77,7 @@ def measured(way: str, length: int) -> dict[str, float]:
 def main() -> None:
     """Read one way and say what it took."""
     way, length = sys.argv[1], int(sys.argv[2])
-    device, dtype = check_device("cpu", "float32")
+    device, dtype = check_device("cpu", "fp32")
     loaded = load(resolve("smollm2"), device=device, dtype=dtype)
     tokens = Tokens(loaded.tokenizer)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

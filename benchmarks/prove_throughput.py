@@ -87,7 +87,7 @@ def bring_up() -> Bench:
     """SmolLM2 on the CPU in float32, as `prove` has it."""
     files = resolve("smollm2")
     spec = read_spec(files)
-    device, dtype = check_device("cpu", "float32")
+    device, dtype = check_device("cpu", "fp32")
     loaded = load(files, device=device, dtype=dtype)
     tokens = Tokens(loaded.tokenizer)
     subject = LocalSubject(

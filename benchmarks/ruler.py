@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=2)
     parser.add_argument("--tasks", default=",".join(BESIDE))
     given = parser.parse_args()
-    device, dtype = check_device("cpu", "float32")
+    device, dtype = check_device("cpu", "fp32")
     loaded = load(resolve("smollm2"), device=device, dtype=dtype)
     tokens = Tokens(loaded.tokenizer)
     make, subject = PromptMaker(tokens), LocalSubject(loaded.model, tokens)

@@ -28,7 +28,7 @@ def two_ranks(worker: str, *arguments: object, seconds: float) -> list[str]:
     """
     shared = {
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": _free_port(),
+        "MASTER_PORT": free_port(),
         "WORLD_SIZE": "2",
         "OMP_NUM_THREADS": "1",
     }
@@ -53,7 +53,8 @@ def two_ranks(worker: str, *arguments: object, seconds: float) -> list[str]:
     return [stdout for stdout, _ in said]
 
 
-def _free_port() -> str:
+def free_port() -> str:
+    """A port that nobody listens on now."""
     with socket.socket() as at:
         at.bind(("127.0.0.1", 0))
         return str(at.getsockname()[1])

@@ -25,7 +25,9 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 FLOORS = (
     "errors",
+    "short",
     "files",
+    "lengths",
     "rope",
     "packing",
     "kernels",
@@ -51,9 +53,9 @@ FLOORS = (
 HEAVY = ("torch", "transformers", "tokenizers", "gguf", "jinja2", "huggingface_hub", "sqlite3")
 
 OPTIONS = {
-    "": {"--version", "--help"},
+    "": {"--version", "--help", "--install-completion", "--show-completion"},
     "audit": {"model", "--pairs", "--json", "--engines"},
-    "convert": {"model", "--to", "--out", "--rope", "--length", "--force"},
+    "convert": {"model", "--to", "--out", "--rope", "--length", "--weights", "--force"},
     "prove": {
         "model",
         "--lengths",
@@ -97,6 +99,7 @@ OPTIONS = {
     "extend": {
         "model",
         "--to",
+        "--for",
         "--method",
         "--factors",
         "--headroom",

@@ -25,17 +25,27 @@ it as one sentence and never shows a traceback for any of these.
 
 from __future__ import annotations
 
+FAILED, ASKED_WRONGLY, INTERRUPTED = 1, 2, 130
+
+EXIT_CODES = {
+    0: "done",
+    FAILED: "it failed",
+    ASKED_WRONGLY: "it was asked wrongly",
+    INTERRUPTED: "interrupted",
+}
+"""What the command line ends with, and what each code says; every help prints them."""
+
 
 class RopewalkError(Exception):
     """Base of every error of this package."""
 
-    exit_code = 1
+    exit_code = FAILED
 
 
 class UsageError(RopewalkError, ValueError):
     """What was asked for cannot be done as asked."""
 
-    exit_code = 2
+    exit_code = ASKED_WRONGLY
 
 
 class UnknownModelError(UsageError):

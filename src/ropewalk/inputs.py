@@ -21,8 +21,10 @@ from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.exact import wide
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.sinusoidal import Sinusoidal
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Activations times `factor`, the product rounded once to their dtype.
@@ -57,6 +59,7 @@ class Scale:
         return x * self.multiplier(x.dtype)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RoundedScale(Scale):
     """As Gemma scales: the factor itself is rounded to the dtype of the activations first.
@@ -70,6 +73,7 @@ class RoundedScale(Scale):
         return rounded
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class InputSteps:
     """What the path makes of the ids, step by step; each (batch, sequence, d_model).

@@ -206,7 +206,7 @@ def test_a_model_without_a_length_key_is_told_without_a_guess(make_spec: MakeSpe
 
 
 def test_an_amplitude_whose_other_half_is_missing_is_a_warning(make_spec: MakeSpec) -> None:
-    pair = Yarn(40.0, 4096, mscale=1.0, mscale_all_dim=1.0)
+    pair = Yarn(40.0, 4096, mscale=0.707, mscale_all_dim=1.0)
     half = audit(make_spec(scaling=pair, trained=4096, claimed=163840))
     assert "1.8739" in must(half, "amplitude-incomplete").text  # (0.1 ln 40 + 1)^2
     whole = make_spec(scaling=pair, trained=4096, claimed=163840, softmax=1.87385)
@@ -217,6 +217,18 @@ def test_an_amplitude_whose_other_half_is_missing_is_a_warning(make_spec: MakeSp
     lone = Yarn(20.0, 4096, mscale=1.0)
     result = audit(make_spec(scaling=lone, trained=4096, claimed=81920))
     assert found(result, "amplitude-incomplete") is None
+
+
+def test_a_pair_that_cancels_is_a_note_that_says_to_leave_it(make_spec: MakeSpec) -> None:
+    # Ministral 3: 1.0 on cos and sin is meant; without the keys it would be 0.1 ln 16 + 1.
+    pair = Yarn(16.0, 16384, mscale=1.0, mscale_all_dim=1.0)
+    result = audit(make_spec(scaling=pair, trained=16384, claimed=262144))
+    assert found(result, "amplitude-incomplete") is None
+    finding = must(result, "mscale-pair-cancels")
+    assert finding.severity == "note"
+    assert finding.remedy.startswith("Leave both keys")
+    assert "1.2773" in finding.remedy
+    assert result.rotary[0].claim.attention_factor == 1.0
 
 
 def test_unknown_scaling_is_a_warning_and_the_rest_is_described(make_spec: MakeSpec) -> None:

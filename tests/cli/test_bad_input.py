@@ -204,7 +204,7 @@ PROOFS = [
     (("--haystack", "blank.txt"), USAGE, "no text"),
     (("--haystack", "void"), USAGE, "no text"),
     (("--distractors", "-1"), USAGE, "-1 distractors"),
-    (("--answer-tokens", "0"), USAGE, "0 answer tokens"),
+    (("--answer-tokens", "0"), USAGE, "--answer-tokens of 0 tokens"),
     (("--minutes", "0"), USAGE, "--minutes 0"),
     (("--minutes", "nan"), USAGE, "--minutes nan"),
     (("--out", "file"), USAGE, "is a file"),

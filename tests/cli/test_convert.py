@@ -17,6 +17,7 @@ import pytest
 from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.hf import read_config
 from ropewalk.dialects.vllm import read_overrides
+from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.scaling import Yarn
 from ropewalk.rope.spec import Rotary
 
@@ -53,8 +54,20 @@ def test_llamacpp_gets_one_line(run: Run, smollm2_gguf: Path) -> None:
     done = run("convert", smollm2_gguf, "--to", "llamacpp", "--rope", "yarn:2")
     assert done.stdout == (
         "--rope-scaling yarn --rope-scale 2 --yarn-orig-ctx 8192 --rope-freq-base 100000 "
-        "--ctx-size 16384\n"
+        "--ctx-size 16384 --override-kv llama.context_length=int:16384\n"
     )
+
+
+@pytest.mark.parametrize("rope", [(), ("linear:2",), ("ntk:2",), ("base:300000",)])
+def test_llamacpp_is_told_a_length_beyond_the_files_own(
+    run: Run, smollm2_gguf: Path, rope: tuple[str, ...]
+) -> None:
+    """Its server stops at the 8192 tokens that the file claims, whatever --ctx-size says."""
+    schedules = [word for each in rope for word in ("--rope", each)]
+    asked = ("convert", smollm2_gguf, "--to", "llamacpp", *schedules, "--length")
+    limit = "--override-kv llama.context_length=int:16384"
+    assert run(*asked, "16384").stdout.endswith(f"--ctx-size 16384 {limit}\n")
+    assert "--override-kv" not in run(*asked, "8192").stdout
 
 
 def test_both_spellings_of_hugging_face_are_written_or_printed(run: Run, folder: Path) -> None:
@@ -76,11 +89,47 @@ def test_a_copy_of_a_gguf_reads_as_asked(run: Run, tmp_path: Path, smollm2_gguf:
     assert (found.claimed.tokens, scaling_of(found)) == (16384, Yarn(2.0, 8192))
 
 
+def test_a_folders_schedule_goes_into_the_file_that_was_converted_from_it(
+    run: Run, tmp_path: Path, smollm2_gguf: Path
+) -> None:
+    config = {
+        "model_type": "llama",
+        "hidden_size": 576,
+        "num_attention_heads": 9,
+        "num_hidden_layers": 30,
+        "max_position_embeddings": 16384,
+        "rope_theta": 100000,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 2.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192,
+        },
+    }
+    (tmp_path / "longer").mkdir()
+    (tmp_path / "longer" / "config.json").write_text(json.dumps(config))
+    asked = ("convert", "longer", "--to", "gguf", "--weights", smollm2_gguf, "--out", "new.gguf")
+    done = run(*asked)
+    assert done.returncode == 0, done.stderr
+    found = read_gguf(tmp_path / "new.gguf")
+    assert found.claimed.tokens == 16384
+    (_, turned), *_ = found.rotary_groups()
+    wanted = schedule(next(read_config(config).rotary_groups())[1], 16384)
+    assert schedule(turned, 16384).inv_freq == pytest.approx(wanted.inv_freq, rel=1e-6)
+    # Another model's weights are no weights of this one.
+    (tmp_path / "longer" / "config.json").write_text(json.dumps({**config, "hidden_size": 1152}))
+    done = run(*asked, "--force")
+    assert (done.returncode, "is of another model" in done.stderr) == (2, True)
+
+
 BAD: list[tuple[list[str], int, str]] = [
     (["--to", "klingon"], 2, "klingon"),
     ([], 2, "--to"),
     (["--to", "hf5", "--rope", "spiral:2"], 2, "names no schedule"),
-    (["--to", "gguf"], 2, "is no GGUF file"),
+    (["--to", "gguf"], 2, "--weights FILE.gguf"),
+    (["--to", "gguf", "--weights", "model", "--out", "x.gguf"], 2, "is no GGUF file"),
+    (["--to", "hf5", "--weights", "x.gguf"], 2, "--weights goes with --to gguf"),
     (["--to", "hf5", "--out", "nowhere/config.json"], 1, "cannot be written"),
     (["--to", "hf5", "--out", "model/config.json", "--force"], 2, "is the model's own file"),
     (["--to", "hf5", "--out", "model"], 2, "is the model's own file"),

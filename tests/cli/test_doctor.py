@@ -31,7 +31,8 @@ def test_versions_threads_models_and_caches_are_told(here: Run, tmp_path: Path) 
     assert "threads, GPU: " in done.stdout
     assert "3 MB aaaa-big" in done.stdout
     assert "4 kB bbbb-small" in done.stdout
-    assert f"3 MB in {tmp_path / 'cache'}; " in done.stdout
+    said = " ".join(done.stdout.split())
+    assert f"3 MB in {tmp_path / 'cache'} Whatever is deleted there is made again" in said
     assert "making" not in done.stdout
 
 
@@ -41,12 +42,12 @@ def test_the_path_that_kernels_take_is_told_with_the_reason(
     from ropewalk.kernels.cpu.library import Native, library
 
     found = library()
-    line = next(line for line in run("doctor").stdout.splitlines() if line.startswith("kernels "))
+    said = " ".join(run("doctor").stdout.split())
     if isinstance(found, Native):
-        assert line.startswith("kernels   compiled, ")
-        assert " threads of " in line
+        assert " kernels compiled, " in said
+        assert " threads of " in said
     else:
-        assert line == f"kernels   torch: {found.why}"
+        assert f" kernels torch: {found.why}" in said
     monkeypatch.setenv("ROPEWALK_KERNELS", "torch")
     assert (
         "kernels   torch: ROPEWALK_KERNELS=torch selects the torch path\n" in run("doctor").stdout
@@ -54,7 +55,7 @@ def test_the_path_that_kernels_take_is_told_with_the_reason(
 
 
 def test_an_empty_cache_is_no_error(here: Run, tmp_path: Path) -> None:
-    assert f"  0 MB in {tmp_path / 'cache'}\n" in here("doctor").stdout
+    assert f"0 MB in {tmp_path / 'cache'}" in " ".join(here("doctor").stdout.split())
 
 
 def test_missing_parts_come_with_the_way_to_get_them(

@@ -10,10 +10,14 @@ import pytest
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
+SLOWLY = "computing ...\n"
+"""On a busy machine it takes long enough to be said."""
+
 
 def test_explain_order_is_plain_text_in_80_columns(run: Run) -> None:
     done = run("explain", "order")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr in ("", SLOWLY)
     assert done.stdout.isascii()
     assert max(map(len, done.stdout.splitlines())) <= 80
     for words in ("dog bites man / man bites dog", "16,000,000", "252,003.000", "-0.416"):
@@ -22,7 +26,8 @@ def test_explain_order_is_plain_text_in_80_columns(run: Run) -> None:
 
 def test_explain_scale_is_one_json_document(here: Run) -> None:
     done = here("explain", "scale", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr in ("", SLOWLY)
     document = json.loads(done.stdout)
     assert document["schema"] == "ropewalk.explain.scale/1"
     widths = [row["d_model"] for row in document["rows"]]
@@ -31,7 +36,8 @@ def test_explain_scale_is_one_json_document(here: Run) -> None:
 
 def test_explain_encodings_prints_both_tables_in_80_columns(here: Run) -> None:
     done = here("explain", "encodings")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr in ("", SLOWLY)
     assert done.stdout.isascii()
     assert max(map(len, done.stdout.splitlines())) <= 80
     words, figures = done.stdout.split("Three properties of each, measured")
@@ -42,7 +48,8 @@ def test_explain_encodings_prints_both_tables_in_80_columns(here: Run) -> None:
 
 def test_explain_encodings_is_one_json_document(here: Run) -> None:
     done = here("explain", "encodings", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr in ("", SLOWLY)
     document = json.loads(done.stdout)
     assert document["schema"] == "ropewalk.explain.encodings/1"
     by_name = {row["description"]["name"]: row for row in document["rows"]}

@@ -75,7 +75,7 @@ def test_pack_writes_rows_and_says_how_often_each_distance_is_trained(
         (["bad.txt"], 1, "bad.txt is not utf-8 at byte 4 (0xff)"),
         (["bad.jsonl"], 1, "bad.jsonl, line 2, column 1: not JSON"),
         (["empty.txt"], 2, "1 files hold 1 documents and no token"),
-        (["good.txt", "--length", "0"], 2, "rows of 0 tokens"),
+        (["good.txt", "--length", "0"], 2, "--length of 0 tokens is impossible"),
         (["good.txt", "--multiple", "7"], 2, "do not divide by multiple=7"),
         (["good.txt", "--boundary", "comma"], 2, "the boundary 'comma' is not known"),
         (["good.txt", "--boundary", "5000"], 2, "5000 is no token of this tokenizer"),

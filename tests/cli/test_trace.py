@@ -22,7 +22,7 @@ def test_a_trace_of_a_model_agrees_with_it(run: Run, tiny_model: Path) -> None:
 
 
 def test_a_trace_as_json_holds_every_token(here: Run, tiny_model: Path) -> None:
-    done = here("trace", tiny_model, "The cat sat", "--json", "--dtype", "bfloat16")
+    done = here("trace", tiny_model, "The cat sat", "--json", "--dtype", "bf16")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["schema"] == "ropewalk.trace/1"

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from tests.cli.conftest import environment
 from tests.ranks import two_ranks
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -78,3 +86,53 @@ def test_what_cannot_be_is_one_sentence_and_writes_nothing(
         assert words in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
         assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends the signal of Ctrl-C to one process")
+def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
+    run: Run, tiny_model: Path, tmp_path: Path
+) -> None:
+    _documents(tmp_path)
+    options = ["tune", str(tiny_model), "--data", "documents.jsonl", "--steps", "2000"]
+    options += ["--length", "32", "--rows", "2", "--device", "cpu", "--out", "run"]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "ropewalk", *options],
+        cwd=tmp_path,
+        env=environment(tmp_path / "cache"),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    steps = tmp_path / "run" / "losses.jsonl"
+    deadline = time.monotonic() + 200
+    while not (steps.exists() and steps.read_text().count("\n") > 2):
+        assert time.monotonic() < deadline
+        assert started.poll() is None
+        time.sleep(0.01)
+    started.send_signal(signal.SIGINT)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode == 130
+    told = re.search(
+        r"^interrupted; step (\d+) of 2000 is kept in run/checkpoints, and the", said, re.M
+    )
+    assert told is not None, said
+    assert "Traceback" not in said
+    again = run(*options, "--minutes", "0.0001")
+    assert again.returncode == 0, again.stderr
+    assert f"going on from step {told[1]}" in again.stderr
+    assert f"step {int(told[1]) + 1} of 2000" in " ".join(again.stdout.split())
+
+
+def test_rows_are_as_long_as_the_checkpoint_claims_where_no_length_is_given(
+    run: Run, tiny_model: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "short"
+    shutil.copytree(tiny_model, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["max_position_embeddings"] = 64
+    (folder / "config.json").write_text(json.dumps(config))
+    _documents(tmp_path)
+    options = ["--data", "documents.jsonl", "--steps", "1", "--rows", "2", "--device", "cpu"]
+    done = run("tune", folder, *options, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    assert "rows of 64 tokens" in done.stdout
+    assert "rows of 64 tokens, as long as the checkpoint claims to read; --length" in done.stderr

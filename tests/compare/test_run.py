@@ -54,7 +54,8 @@ def test_a_comparison_is_trained_once_kept_and_shown(tmp_path: Path, silent: Sil
         assert of_seed[0].data == hashlib.sha256(drawn).hexdigest()
     text = "\n".join(compare_lines(found))
     assert text.isascii()
-    assert max(map(len, text.splitlines())) <= 100
+    for width in (40, 60, 80, 100, 200):
+        assert max(map(len, compare_lines(found, width))) <= min(width, 100)
     assert "stride 4" in text
     assert "NOT MEASURED" in text
     assert "ALiBi with windows of 16" in text

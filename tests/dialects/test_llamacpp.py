@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import gguf
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ropewalk.dialects.gguf.names import ARCHITECTURE_OF
 from ropewalk.dialects.llamacpp import read_flags, write_flags
 from ropewalk.errors import RopewalkError, ScheduleError
 from ropewalk.rope.frequencies import schedule, yarn_mscale
@@ -39,8 +41,53 @@ PLAIN = model(Unscaled())
 def test_yarn_is_written_with_every_number() -> None:
     assert write_flags(model(Yarn(4.0, 8192), 5e5), PLAIN, 32768) == (
         "--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 8192 --rope-freq-base 500000 "
-        "--ctx-size 32768"
+        "--ctx-size 32768 --override-kv llama.context_length=int:32768"
     )
+
+
+def test_a_server_serves_no_more_than_the_file_claims_unless_that_is_restated() -> None:
+    assert read_flags("--ctx-size 32768", PLAIN).claimed.tokens == 8192
+    found = read_flags("-c 16384 --override-kv llama.context_length=int:32768", PLAIN)
+    assert found.claimed.tokens == 16384
+    folder = replace(PLAIN, model_type="qwen3_moe", format="Hugging Face config, version 5")
+    line = write_flags(replace(folder, claimed=Length(16384, "--rope")), folder)
+    assert line == "--ctx-size 16384 --override-kv qwen3moe.context_length=int:16384"
+    with pytest.raises(ScheduleError, match=r"name for nobodys.*not known here.*GGUF"):
+        write_flags(folder, replace(folder, model_type="nobodys"), 16384)
+
+
+@pytest.mark.parametrize("scaling", [Yarn(2.0, 8192), LongRope((2.0,) * 32, (2.0,) * 32, 8192, 2)])
+def test_the_length_of_a_files_own_formula_stays_when_its_context_is_restated(
+    scaling: Scaling,
+) -> None:
+    # It states no original length, so that llama.cpp takes the context's for it.
+    file = model(scaling)
+    line = write_flags(model(scaling, claimed=Length(16384, "--to")), file)
+    assert line.startswith("--yarn-orig-ctx 8192 --ctx-size 16384 --override-kv")
+    assert read_flags(line, file).groups == file.groups
+    alone = read_flags(line.partition(" ")[2].partition(" ")[2], file)
+    (_, rotary), *_ = alone.rotary_groups()
+    assert rotary.scaling == (replace(scaling, ramp_length=16384) if isinstance(scaling, Yarn)
+                              else scaling)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x",
+        "llama.rope.freq_base=int:3",
+        "qwen2.context_length=int:9",
+        "llama.context_length=int:0",
+        "llama.context_length=9",
+    ],
+)
+def test_an_override_of_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ScheduleError, match="--override-kv"):
+        read_flags(f"--override-kv {text}", PLAIN)
+
+
+def test_every_name_is_an_architecture_of_llama_cpp() -> None:
+    assert set(ARCHITECTURE_OF.values()) <= set(gguf.MODEL_ARCH_NAMES.values())
 
 
 def test_a_file_that_says_it_already_needs_no_option() -> None:
@@ -98,7 +145,8 @@ def test_what_options_know_is_never_refused(scaling: Scaling, present: Scaling) 
 @pytest.mark.parametrize(
     ("scaling", "said"),
     [
-        (LongRope((1.0,) * 32, (2.0,) * 32, 4096, 2.0), "scaling 'longrope'.*--to gguf"),
+        (LongRope((1.0,) * 32, (2.0,) * 32, 4096, 2.0), "longrope of two lists: .*4096 tokens"),
+        (LongRope((2.0,) * 32, (2.0,) * 32, 4096, 2.0), "scaling 'longrope'.*--to gguf"),
         (Llama3(8.0, 1.0, 4.0, 8192), "scaling 'llama3'.*--to gguf"),
         (Yarn(4.0, 4096, truncate=False), "truncate false"),
         (Yarn(4.0, 4096, attention_factor=1.0), "attention_factor 1: .*overwritten"),

@@ -113,7 +113,7 @@ def test_options_are_read_back_as_the_same_schedule_or_refused(
 def test_lists_that_switch_are_written_for_one_side_of_the_switch() -> None:
     short, long = (1.0,) * 32, tuple(1.0 + i for i in range(32))
     spec = scaled(read_config(CONFIG), LongRope(short, long, 4096, 8.0))
-    with pytest.raises(ScheduleError, match=r"longrope.*pair 1 would turn.*shorter --length"):
+    with pytest.raises(ScheduleError, match=r"longrope of two lists.*at most 4096 tokens"):
         write_overrides(spec, CONFIG)
     line = write_overrides(spec, CONFIG, 4096)
     # vLLM takes no attention_factor here; its own keys carry the amplitude.

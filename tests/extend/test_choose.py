@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
 from typing import Any
 
 import pytest
@@ -56,7 +58,10 @@ def test_a_schedule_that_costs_short_text_is_passed_over_and_named() -> None:
     )
     assert found.score is not None
     assert found.score.name == "yarn"
-    assert any("linear found more, and costs short text +50.00%" in line for line in found.why)
+    assert (
+        "linear found 4 of the same 4 prompts, yarn 2, which chance may do; it costs short text "
+        "+50.00%."
+    ) in found.why
 
 
 def test_where_every_schedule_costs_short_text_it_is_said() -> None:
@@ -76,7 +81,64 @@ def test_what_cannot_be_written_is_never_chosen_and_never_hidden() -> None:
     )
     assert found.score is not None
     assert found.score.name == "yarn"
-    assert any("self-extend found more, and cannot be written" in line for line in found.why)
+    assert (
+        "self-extend found 4 of the same 4 prompts, yarn 2, which chance may do; it cannot be "
+        "written: no file can hold it."
+    ) in found.why
+
+
+HIT, MISS = -0.1, -9.0
+
+
+@pytest.mark.parametrize("trials", [1, 2, 5, 8])
+@pytest.mark.parametrize("apart", [-0.05, 0.0, 0.05])
+def test_more_is_said_of_more_and_chance_is_named_wherever_it_could_do_it(
+    trials: int, apart: float
+) -> None:
+    """Every pair of hit counts of two prompts a document, the second schedule not writable."""
+    how = SelfExtend(3, 64)
+    prompts = 2 * trials
+    for mine, his in product(range(prompts + 1), repeat=2):
+        values = [(HIT if i < mine else MISS) + apart for i in range(prompts)]
+        others = [HIT if i < his else MISS for i in range(prompts)]
+        found = choose(
+            [score("self-extend", values, how=how, note="no file holds it"), score("yarn", others)]
+        )
+        said = [line for line in found.why if line.startswith("self-extend")]
+        assert len(said) == (mine > his or (mine == his and apart > 0))
+        for line in said:
+            assert not re.search(r"\b(more|better|worse)\b", line)
+            if mine == his:
+                assert f"found as many as yarn, {mine} of the same {prompts} prompts" in line
+            else:
+                assert f"found {mine} of the same {prompts} prompts, yarn {his}" in line
+                # Sign flips over documents: 2 / 2^n is below 0.05 from 6 documents on.
+                differ = sum(values[i : i + 2] != others[i : i + 2] for i in range(0, prompts, 2))
+                if apart == 0:
+                    assert ("chance may do" in line) == (differ < 6)
+
+
+def test_a_schedule_that_was_asked_fewer_prompts_is_not_set_against_more() -> None:
+    how = SelfExtend(3, 64)
+    found = choose(
+        [
+            score("self-extend", [HIT, HIT], how=how, note="no file holds it"),
+            score("yarn", [HIT, HIT, MISS, MISS]),
+        ]
+    )
+    assert (
+        "self-extend found 2 of 2, where not all of the 4 prompts of yarn were asked; it cannot be "
+        "written: no file holds it."
+    ) in found.why
+
+
+def test_the_next_best_is_told_apart_by_hits_or_by_log_probability_or_not_at_all() -> None:
+    def said(one: list[float], other: list[float]) -> str:
+        return choose([score("a", one), score("b", other)]).why[1]
+
+    assert said([HIT] * 16, [MISS] * 16).endswith("8 documents).")
+    assert said([HIT] * 4, [HIT - 0.01, HIT, HIT, HIT]).endswith("decide between the two.")
+    assert "by one look, so that chance may decide" in said([HIT] * 2, [MISS] * 2)
 
 
 def test_nothing_measured_is_nothing_chosen() -> None:

@@ -46,15 +46,13 @@ def test_the_options_for_the_new_files_make_each_engine_turn_as_meant_or_say_why
 ) -> None:
     after = extended(read_config(CONFIG), TARGET, method)
     config = write_config(after, CONFIG, 5)
-    vllm, llamacpp = own_options(config, after)
+    vllm, llamacpp = own_options(config, after, "longer")
     assert (vllm.engine, llamacpp.engine) == ("vLLM", "llama.cpp")
-    assert llamacpp.first == "converted by its convert_hf_to_gguf.py"
     # Both choose one of longrope's two lists for the whole server.
     assert vllm.line == (None if method.name == "longrope" else f"--max-model-len {TARGET}")
-    # Its converter takes a reference length of its own for llama3, and an amplitude of its own
-    # for a divisor a pair.
-    plain = method.name in ("linear", "ntk", "yarn", "base")
-    assert llamacpp.line == (f"--ctx-size {TARGET}" if plain else None)
+    assert llamacpp.line == (None if method.name == "longrope" else f"--ctx-size {TARGET}")
+    convert = "python convert_hf_to_gguf.py longer --outfile longer.gguf"
+    assert llamacpp.steps == (() if method.name == "longrope" else (convert,))
     for each in (vllm, llamacpp):
         assert (each.line is None) == bool(each.reason)
     if vllm.line is not None:
@@ -82,6 +80,8 @@ def test_a_new_folder_says_how_it_is_served_in_the_terminal_and_in_its_card(
     assert "  --ctx-size 2048" in text[at:]
     card = (out / "README.md").read_text()
     assert "- vLLM serves these files with `--max-model-len 2048` (rules as of vLLM" in card
-    assert "these files, converted by its convert_hf_to_gguf.py, with `--ctx-size 2048`" in card
+    convert = "python convert_hf_to_gguf.py longer --outfile longer.gguf"
+    assert text[text.index("  --ctx-size 2048") - 1] == f"  {convert}"
+    assert f"- llama.cpp serves these files after `{convert}` with `--ctx-size 2048`" in card
     config = load_json(out / "config.json")
     assert turned(read_overrides("--max-model-len 2048", config)) == turned(read_config(config))

@@ -219,7 +219,7 @@ def test_a_full_disk_is_an_os_error(tiny_llama: Maker, folder: Path, size: int) 
 
 def test_a_gguf_that_is_loaded_is_dequantised_once(tiny_llama: Maker, own_cache: Path) -> None:
     source = resolve(str(tiny_llama()))
-    device, kind = check_device("cpu", "float32")
+    device, kind = check_device("cpu", "fp32")
     said: list[str] = []
     shares: list[tuple[int, int]] = []
     for _ in range(2):

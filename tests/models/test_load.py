@@ -16,14 +16,15 @@ import pytest
 import torch
 
 from ropewalk.errors import ConfigError, MissingPartError, ModelFileError, UsageError
-from ropewalk.models.load import DTYPES, LoadedModel, check_device, load, load_blocks
+from ropewalk.models.dtypes import DTYPES, torch_dtype
+from ropewalk.models.load import LoadedModel, check_device, load, load_blocks
 from ropewalk.models.resolve import resolve
 
 Build = Callable[..., Any]
 Save = Callable[..., Path]
 
 
-def bring_up(path: Path, dtype: str = "float32") -> LoadedModel:
+def bring_up(path: Path, dtype: str = "fp32") -> LoadedModel:
     device, kind = check_device("cpu", dtype)
     return load(resolve(str(path)), device=device, dtype=kind)
 
@@ -55,7 +56,8 @@ def test_the_weights_are_the_saved_ones_in_the_dtype_asked_for(
     build: Build, folder: Path, dtype: str
 ) -> None:
     loaded = bring_up(folder, dtype)
-    kind = getattr(torch, dtype)
+    # auto on a CPU.
+    kind = torch_dtype("fp32" if dtype == "auto" else dtype)
     expected = build().state_dict()
     found = loaded.model.state_dict()
     assert set(found) == set(expected)
@@ -282,7 +284,7 @@ def test_a_model_is_judged_by_what_it_does(build: Build, save: Save, model_type:
 
 
 def test_auto_takes_a_gpu_where_there_is_one() -> None:
-    device, dtype = check_device("auto", "bfloat16")
+    device, dtype = check_device("auto", "bf16")
     assert device.type == ("cuda" if torch.cuda.is_available() else "cpu")
     assert dtype is torch.bfloat16
 
@@ -290,14 +292,14 @@ def test_auto_takes_a_gpu_where_there_is_one() -> None:
 @pytest.mark.parametrize("device", ["tpu", "", "cuda:99", "cpu:x", "gpu", "meta:-3"])
 def test_a_device_that_is_not_here_is_a_usage_error(device: str) -> None:
     with pytest.raises(UsageError, match=f"--device '{device}' cannot be used: ") as told:
-        check_device(device, "float32")
+        check_device(device, "fp32")
     assert "\n" not in str(told.value)
     assert told.value.exit_code == 2
 
 
-@pytest.mark.parametrize("dtype", ["int8", "fp16", "", "Tensor"])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "", "Tensor"])
 def test_an_unknown_dtype_lists_the_known_ones(dtype: str) -> None:
-    with pytest.raises(UsageError, match="choose one of float32, bfloat16, float16"):
+    with pytest.raises(UsageError, match="choose one of auto, bf16, fp16, fp32"):
         check_device("cpu", dtype)
 
 
@@ -309,7 +311,7 @@ def test_a_missing_package_says_what_to_install(
     for name in [n for n in sys.modules if n.split(".")[0] == package]:
         monkeypatch.setitem(sys.modules, name, None)
     runs: dict[str, Callable[[], object]] = {
-        "torch": lambda: check_device("cpu", "float32"),
+        "torch": lambda: check_device("cpu", "fp32"),
         "transformers": lambda: load(files, device=torch.device("cpu"), dtype=torch.float32),
     }
     with pytest.raises(MissingPartError, match=rf'needs {package}, .* pip install "ropewalk\['):

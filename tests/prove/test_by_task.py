@@ -16,7 +16,13 @@ from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
 from ropewalk.report.run_folder import cell_name
 from ropewalk.report.task_text import print_tasks, task_lines
 
-FACTS = {"lengths": "100,200", "depths": "0.0,1.0", "trials": "6"}
+FACTS = {
+    "lengths": "100,200",
+    "depths": "0.0,1.0",
+    "trials": "6",
+    "controls": "0",
+    "tasks": "single,order,documents",
+}
 
 
 def rows_of(task: str, hits: int) -> list[Row]:

@@ -133,3 +133,39 @@ def test_a_count_must_be_the_only_number_named() -> None:
     assert classify("There were four of them.", "4", others, chat=True) is HIT
     assert classify("Four or five.", "4", others, chat=True) is MISS
     assert classify("Five.", "4", others, chat=True) is WRONG
+
+
+@pytest.mark.parametrize(
+    ("printed", "outcome"),
+    [
+        ("There are 3 ships.", HIT),
+        ("There are 3,000 ships.", MISS),
+        ("There are 3.5 ships.", MISS),
+        ("Between them 12.3 ships.", MISS),
+        ("There are 9,000 ships.", MISS),
+        ("9 ships", WRONG),
+        ("1, 2, 3", HIT),
+    ],
+)
+def test_a_number_is_not_said_by_a_longer_one(printed: str, outcome: Outcome) -> None:
+    assert classify(printed, "3", ("9",), chat=True) is outcome
+
+
+@pytest.mark.parametrize(
+    ("printed", "value", "base", "chat"),
+    [
+        ("tramway", "tram", MISS, MISS),
+        ("Leatramfield", "tram", MISS, MISS),
+        ("cafe\u0301s", "cafe", MISS, MISS),
+        ("रामायण", "राम", MISS, MISS),
+        ("北京。", "北京", HIT, HIT),
+        ("答案是北京。", "北京", MISS, HIT),
+    ],
+)
+def test_a_word_is_not_said_by_a_longer_one_in_any_script(
+    printed: str, value: str, base: Outcome, chat: Outcome
+) -> None:
+    assert classify(printed, value, (), chat=False) is base
+    assert classify(printed, value, (), chat=True) is chat
+    # What would not be right is no confusion either.
+    assert (classify(printed, "x", (value,), chat=False) is WRONG) == (base is HIT)

@@ -161,3 +161,61 @@ def test_a_run_is_read_from_its_folder_as_it_was_kept(tmp_path: Path) -> None:
     assert [row for row, _ in read.rows] == sorted((row for row, _ in rows), key=lambda r: r.cell)
     assert read.facts == FACTS
     assert compare(read, KeptRun.read(tmp_path / "b")).overall.both == 5
+
+
+def few_documents(count: int, surer: float) -> tuple[KeptRun, KeptRun]:
+    """Two nested runs over `count` documents; A finds all and is surer, B finds nothing."""
+
+    def part(rows: list[tuple[Row, str]]) -> list[tuple[Row, str]]:
+        return [each for each in rows if each[0].cell.trial < count]
+
+    a = kept("a", part(grid(hit, surer=surer, sharing=Sharing.NESTED)))
+    b = kept("b", part(grid(lambda _: Outcome.MISS, identity="b", sharing=Sharing.NESTED)))
+    return a, b
+
+
+@pytest.mark.parametrize("count", range(1, 11))
+def test_too_few_documents_say_that_p_cannot_fall_and_how_many_could(count: int) -> None:
+    """Sign flips of n documents are 2^n: two of them are as far out as what was seen."""
+    found = compare(*few_documents(count, 3.0))
+    assert found.overall.units == count
+    floor = 2 / 2**count
+    assert found.overall.p_outcomes == pytest.approx(min(1, 2 * floor))
+    # Two tests over all pairs: 2 x 2 / 2^7 is the first below 0.05.
+    assert found.overall.significant == (count >= 7)
+    said = found.sentence
+    assert ("no difference can be told from chance" in said) == (count < 7)
+    if count < 7:
+        assert f"p is {floor:.2g}, and {min(1, 2 * floor):.2g} corrected for 2 tests" in said
+        assert "from 7 documents on" in said
+    # One document has no interval; the others have one without 0, beside a p that is large.
+    assert found.overall.interval_without_zero == (count > 1)
+    assert ("does not hold 0 all the same" in said) == (1 < count < 7)
+    # Two lengths and three depths: 10 x 2 / 2^9 is the first below 0.05.
+    assert any(part.significant for part in (*found.lengths, *found.depths)) == (count >= 9)
+    assert ("by themselves (10 tests) can be told apart from 9 documents" in said) == (
+        7 <= count < 9
+    )
+
+
+def test_an_interval_without_zero_beside_a_large_p_is_always_explained() -> None:
+    seen = 0
+    for shift in np.linspace(0, 0.12, 25):
+        found = compare(kept("a", grid(hit, surer=shift)), kept("b", grid(hit, identity="b")))
+        unexplained = found.overall.interval_without_zero and found.overall.p_difference >= 0.05
+        assert ("not corrected for 2 tests" in found.sentence) == unexplained
+        seen += unexplained
+    assert seen
+
+
+def test_runs_that_find_equally_much_are_never_set_above_each_other() -> None:
+    def other(cell: Cell) -> Outcome:
+        return Outcome.MISS if cell.trial == 1 else Outcome.HIT
+
+    def one(cell: Cell) -> Outcome:
+        return Outcome.MISS if cell.trial == 2 else Outcome.HIT
+
+    for sharing in (Sharing.NONE, Sharing.NESTED):
+        a = kept("a", grid(one, sharing=sharing))
+        b = kept("b", grid(other, identity="b", sharing=sharing))
+        assert "finds more" not in compare(a, b).sentence

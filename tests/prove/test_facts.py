@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from ropewalk.errors import StoreError
+from ropewalk.prove.by_task import by_task
 from ropewalk.prove.cells import Answer, Cell, Outcome, Row, Sharing
-from ropewalk.prove.facts import plan_facts, summary_of
-from ropewalk.prove.plan import make_plan
+from ropewalk.prove.facts import grown_fact, own_rows, plan_facts, summary_of
+from ropewalk.prove.plan import Plan, make_plan
 from ropewalk.prove.statistics import AbsoluteThreshold, RelativeThreshold, summarise
 from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary
 
@@ -48,6 +49,7 @@ def test_texts_give_back_grid_threshold_and_lengths(
         claimed_length=lengths[0],
         claimed_source="max_position_embeddings",
         trained_length=lengths[1],
+        trained_source="somewhere" if lengths[1] else "",
         facts={**facts, "asked": "8 prompts, 12,000 tokens, 4 s, 3,000 tokens a second"},
     )
     assert summary == wanted
@@ -81,7 +83,16 @@ def test_without_a_stated_grid_the_kept_rows_span_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [{"lengths": "many"}, {"depths": ""}, {"trials": "x"}, {"claimed": "much"}]
+    "damage",
+    [
+        {"lengths": "many"},
+        {"depths": ""},
+        {"trials": "x"},
+        {"trials": "0"},
+        {"controls": "9"},
+        {"grown": "512"},
+        {"claimed": "much"},
+    ],
 )
 def test_texts_that_cannot_be_read_are_a_sentence(damage: dict[str, str]) -> None:
     facts = {**plan_facts(PLAN, RelativeThreshold(0.85), spec(8192, None)), **damage}
@@ -108,14 +119,71 @@ def test_lengths_that_were_given_more_trials_are_summed_up_with_them() -> None:
         Row(cell, 512, 0.5, "k", "v", Answer(Outcome.HIT, -1.0, "", 1.0), repr(cell))
         for cell in [Cell(512, 0.5, trial) for trial in range(33)]
     ]
-    facts = {"lengths": "512", "depths": "0.5", "trials": "1", "threshold": "absolute:0.85"}
+    plan = make_plan([512], [0.5], 1, 0)
+    facts = plan_facts(plan, AbsoluteThreshold(0.85), spec(8192, None))
     assert summary_of(rows, facts).columns[0].pooled.judged == 1
-    grown = summary_of(rows, facts | {"until_certain": "50"})
+    # That others lie there does not make them this run's.
+    until = facts | {"until_certain": "50"}
+    assert summary_of(rows, until).columns[0].pooled.judged == 1
+    until |= grown_fact(until, [row.cell for row in rows[1:7]])
+    assert summary_of(rows, until).columns[0].pooled.judged == 7
+    until |= grown_fact(until, [row.cell for row in rows[7:]])
+    grown = summary_of(rows, until)
     assert (grown.columns[0].pooled.judged, grown.columns[0].verdict) == (33, "passes")
     assert "at all looks together" in grown.interval
 
 
 def test_a_run_that_fell_back_from_nested_prompts_is_judged_by_answers() -> None:
     nested = {"sharing": "nested"}
-    assert summary_of(ROWS, nested).interval.startswith("95 %, over documents")
-    assert summary_of(ROWS, nested | {"fallback": "prefix"}).interval == "Wilson 95 %"
+    summary = summary_of(ROWS, nested)
+    assert summary.interval.startswith("95 %, over documents")
+    assert summary.facts["sharing"] == "nested"
+    fallen = summary_of(ROWS, nested | {"fallback": "prefix"})
+    assert fallen.interval == "Wilson 95 %"
+    assert fallen.facts["sharing"] == "prefix"
+    assert fallen.facts["fallback"].startswith("from nested prompts")
+
+
+def plans() -> list[Plan]:
+    """Neighbours of a plan, each apart from it in one thing."""
+    single = ("single",)
+    return [
+        make_plan(lengths, depths, trials, controls, tasks)
+        for lengths, depths, trials, controls, tasks in (
+            ((64, 128), (0.0, 0.5), 2, 1, single),
+            ((64,), (0.0, 0.5), 2, 1, single),
+            ((128,), (0.0, 0.5), 2, 1, single),
+            ((64, 96, 128), (0.0, 0.5), 2, 1, single),
+            ((64, 128), (0.0, 1.0), 2, 1, single),
+            ((64, 128), (0.0, 0.5, 1.0), 2, 1, single),
+            ((64, 128), (0.5,), 2, 1, single),
+            ((64, 128), (0.0, 0.5), 3, 1, single),
+            ((64, 128), (0.0, 0.5), 1, 1, single),
+            ((64, 128), (0.0, 0.5), 2, 0, single),
+            ((64, 128), (0.0, 0.5), 2, 2, single),
+            ((64, 128), (0.0, 0.5), 2, 1, ("single", "order")),
+            ((64, 128), (0.0, 0.5), 2, 1, ("order",)),
+        )
+    ]
+
+
+@pytest.mark.parametrize("plan", plans(), ids=range(len(plans())))
+def test_of_what_many_plans_left_in_a_folder_a_summary_counts_its_own_plan(plan: Plan) -> None:
+    """As if no other had been there; controls and calibrations of others among them."""
+    asked = {cell for each in plans() for cell in each.cells}
+    answer = Answer(Outcome.HIT, -0.1, "1", 0.5)
+    rows = [
+        Row(cell, cell.length, cell.depth, "k", "1", answer, f"{way}{cell}", way)
+        for cell in sorted(asked)
+        for way in Sharing
+    ]
+    facts = plan_facts(plan, RelativeThreshold(0.85), spec(8192, None)) | {"sharing": "prefix"}
+    own = own_rows(rows, facts)
+    assert len(own) == len(plan.cells)
+    assert {row.cell for row in own} == set(plan.cells)
+    assert {row.sharing for row in own} == {Sharing.PREFIX}
+    assert summary_of(rows, facts) == summary_of(own, facts)
+    tasks = by_task(rows, facts)
+    assert tasks == by_task(own, facts)
+    assert set(tasks) == set(plan.tasks)
+    assert all(f.asked == f.planned == plan.trials for each in tasks.values() for f in each.cells)

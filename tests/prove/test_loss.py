@@ -154,3 +154,60 @@ def test_generated_text_is_as_long_as_asked_and_the_same_for_a_seed(smollm2: Loa
     assert first != generated(tokens, 300, "1/loss")
     # A longer text begins with the shorter one.
     assert generated(tokens, 700, "0/loss")[:280] == first[:280]
+
+
+def behind(model: Any, opening: list[int], text: list[int]) -> list[float]:
+    """What transformers says that each token of `text` costs behind the opening, in one call."""
+    ids = torch.tensor([[*opening, *text]])
+    with torch.inference_mode():
+        scores = model(input_ids=ids, use_cache=False).logits[0]
+    lost = torch.nn.functional.cross_entropy(scores[:-1], ids[0, 1:], reduction="none")
+    return lost[len(opening) - 1 :].tolist() if opening else lost.tolist()
+
+
+@pytest.mark.parametrize("opening", [[3], [3, 90], []])
+@pytest.mark.parametrize(("window", "stride"), [(16, 8), (16, 14), (13, 5), (80, 3)])
+def test_every_window_is_read_behind_the_opening_as_a_plain_loop_does(
+    model: Any, ids: list[int], opening: list[int], window: int, stride: int
+) -> None:
+    reader = Reader(model, chunk=9, opening=opening)
+    found = evaluate(reader, ids, "sliding", window, stride)
+    room = window - len(opening)
+    expected = behind(model, opening, ids[:room])
+    end = min(room, len(ids))
+    while end < len(ids):
+        scored, end = end, min(end + stride, len(ids))
+        expected += behind(model, opening, ids[end - room : end])[scored - end :]
+    assert found.losses == pytest.approx(tuple(expected), abs=1e-5)
+    assert whole(reader, ids).losses == pytest.approx(tuple(behind(model, opening, ids)), abs=1e-5)
+    # All of the text has a loss behind an opening, and none of the opening itself.
+    assert len(found.losses) == len(ids) - (not opening)
+    first, last = found.buckets()[0], found.buckets()[-1]
+    assert (first.start, last.end) == (max(1, len(opening)), len(opening) + len(ids))
+
+
+@pytest.mark.parametrize("opening", [0, 1, 2, 5])
+def test_windows_with_an_opening_score_each_token_once_and_never_exceed_their_size(
+    opening: int,
+) -> None:
+    for count, window in ((40, 8), (3, 8), (7, 8), (8, 8)):
+        for stride in range(1, 8 - max(1, opening) + 1):
+            held = list(windows(count, window, stride, opening))
+            scored = [token for _, end, first in held for token in range(first, end)]
+            assert scored == list(range(0 if opening else 1, count))
+            assert all(opening + end - start <= window for start, end, _ in held)
+        with pytest.raises(LengthError, match=f"so 1 to {8 - max(1, opening)}"):
+            list(windows(count, window, 8 - max(1, opening) + 1, opening))
+    with pytest.raises(LengthError, match="holds nothing but the 8"):
+        list(windows(40, 8, 1, 8))
+
+
+def test_probes_read_the_opening_once_and_at_the_very_beginning(model: Any, ids: list[int]) -> None:
+    reader = Reader(model, chunk=11, opening=[3])
+    passage, filler = ids[:12], ids[12:]
+    (copy,) = copy_probe(reader, passage, filler, [30])
+    expected = behind(model, [3], [*passage, *filler[:18], *passage])
+    assert copy.first == pytest.approx(sum(expected[1:12]) / 11, abs=1e-5)
+    assert copy.again == pytest.approx(sum(expected[31:]) / 11, abs=1e-5)
+    (shift,) = shift_probe(reader, passage, (0,))
+    assert shift.mean == pytest.approx(sum(behind(model, [3], passage)) / 12, abs=1e-5)

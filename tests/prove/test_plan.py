@@ -68,9 +68,10 @@ def test_an_impossible_plan_says_what_is_possible(
 def test_lengths_are_tokens_and_k_is_1024() -> None:
     assert parse_lengths("2048,8000,12000") == (2048, 8000, 12000)
     assert parse_lengths(" 32K, 4k") == (4096, 32768)
+    assert parse_lengths("1M,1_000_000") == (1_000_000, 1024 * 1024)
 
 
-@pytest.mark.parametrize("text", ["", "2048,", "4m", "-5", "2.5k", "1e3", "99999999999", "٣"])
+@pytest.mark.parametrize("text", ["", "2048,", "4g", "-5", "2.5k", "1e3", "99999999999", "٣"])
 def test_lengths_that_are_not_understood_say_how_to_write_them(text: str) -> None:
     with pytest.raises(LengthError, match="write whole tokens with commas between"):
         parse_lengths(text)

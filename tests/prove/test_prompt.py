@@ -7,13 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise, product
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ropewalk.errors import LengthError, ModelFileError
 from ropewalk.prove.cells import Cell, Control, Prompt
-from ropewalk.prove.needle import Needle
+from ropewalk.prove.needle import Needle, draw_needle
 from ropewalk.prove.prompt import CHAT_ANSWER_TOKENS, PromptMaker
 from ropewalk.prove.tokens import Tokens, shared_start
 
@@ -260,9 +261,38 @@ def test_a_text_that_names_key_or_value_itself_is_refused(
     tiny_maker: Callable[..., PromptMaker], monkeypatch: pytest.MonkeyPatch, needle: Needle
 ) -> None:
     monkeypatch.setattr("ropewalk.prove.tasks.single.draw_needle", lambda *_: needle)
-    text = tuple(part for sentence in OWN_TEXT for part in (sentence, "It cost 240718 in all."))
+    text = tuple(part for sentence in OWN_TEXT for part in (sentence, "40718 were for wool."))
     with pytest.raises(LengthError, match="occur in the haystack by themselves"):
         tiny_maker(sentences=text)(Cell(1000, 0.5, 0))
+
+
+def test_a_text_of_longer_words_and_numbers_names_neither_key_nor_value(
+    tiny_maker: Callable[..., PromptMaker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ropewalk.prove.tasks.single.draw_needle", lambda *_: Needle("Wool", "40718")
+    )
+    text = tuple(f"{number} came from Woolchester, {number}40718 went." for number in range(90))
+    prompt = tiny_maker(sentences=text)(Cell(1000, 0.5, 0))
+    assert prompt.text.count("Woolchester") > 20
+
+
+def test_what_is_drawn_again_is_another_needle_in_the_same_text(
+    tiny_maker: Callable[..., PromptMaker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = tiny_maker(sentences=OWN_TEXT)
+    wanted = maker(Cell(1000, 0.5, 0))
+    needles = iter([Needle("Letter", "40718"), Needle("Song", "12345")])
+    real = draw_needle
+
+    def draw(random: Random, others: list[Needle]) -> Needle:
+        found = real(random, others)
+        return next(needles, found)
+
+    monkeypatch.setattr("ropewalk.prove.tasks.single.draw_needle", draw)
+    again = maker(Cell(1000, 0.5, 0))
+    assert again.key not in ("Letter", "Song", wanted.key)
+    assert again.text[:400].split("end.")[1] == wanted.text[:400].split("end.")[1]
 
 
 @pytest.mark.parametrize(

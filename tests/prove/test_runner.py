@@ -193,16 +193,27 @@ def test_errors_about_the_run_are_not_taken_for_answers(store: Store) -> None:
     assert store.rows() == []
 
 
-def test_a_length_that_cannot_be_laid_out_stops_before_any_work(store: Store) -> None:
-    def too_short(cell: Cell) -> Prompt:
-        if cell.length == 128:
-            raise LengthError("128 tokens are too few")
+def test_a_cell_that_cannot_be_laid_out_is_left_out_and_named(store: Store) -> None:
+    def never(cell: Cell) -> Prompt:
+        if cell.length == 128 and cell.trial == 1:
+            raise LengthError("no text comes out")
         return make_prompt(cell)
 
     subject = Fake()
-    with pytest.raises(LengthError):
-        run(PLAN, too_short, subject, store, hash_of, lambda _: None)
-    assert subject.asked == []
+    events: list[Event] = []
+    result = run(PLAN, never, subject, store, hash_of, events.append)
+    left = [cell for cell in PLAN.cells if cell.length == 128 and cell.trial == 1]
+    assert result == RunResult(
+        done=14,
+        remaining=0,
+        asked=14,
+        interrupted=False,
+        left_out=dict.fromkeys(left, "no text comes out"),
+    )
+    assert subject.asked == [cell for cell in PLAN.cells if cell not in left]
+    assert (events[-1].done, events[-1].total) == (14, 14)
+    assert events[-1].tokens_done == events[-1].tokens_total == sum(c.length for c in subject.asked)
+    assert events[-1].eta_seconds == 0
 
 
 def test_an_answer_that_cannot_be_kept_stops_the_run(store: Store) -> None:

@@ -125,6 +125,27 @@ def test_a_round_that_was_cut_off_is_finished_first() -> None:
     assert cells == tuple(row.cell for row in rows[-2:])
 
 
+def test_what_could_not_be_laid_out_is_not_asked_for_again_and_ends_nothing() -> None:
+    rows = [a_row(Cell(n, depth, 0), Outcome.HIT) for n in LENGTHS for depth in DEPTHS]
+    asked: list[Cell] = []
+
+    def ask(cells: tuple[Cell, ...]) -> RunResult:
+        asked.extend(cells)
+        # A whole trial of one length, and one depth of all.
+        gone = {c: "no text" for c in cells if c.depth == 0 or (c.length, c.trial) == (512, 1)}
+        laid = [cell for cell in cells if cell not in gone]
+        rows.extend(a_row(cell, Outcome.HIT) for cell in laid)
+        return RunResult(len(laid), 0, len(laid), False, left_out=gone)
+
+    def kept() -> tuple[RunSummary, list[Row]]:
+        return summed(rows), rows
+
+    ended = go_on(UntilCertain(12), RunResult(15, 0, 15, False), ask, kept)
+    assert len(asked) == len(set(asked))
+    assert set(ended.left_out) == set(asked) - {row.cell for row in rows}
+    assert {column.verdict for column in summed(rows).columns} == {"passes"}
+
+
 def test_rounds_are_asked_behind_a_run_until_it_is_settled_or_interrupted() -> None:
     first = [a_row(Cell(n, depth, 0), Outcome.HIT) for n in LENGTHS for depth in DEPTHS]
     rows = list(first)

@@ -130,7 +130,7 @@ def test_full_marks_then_failure_is_a_certain_length() -> None:
     assert found.effective.threshold == 0.85
     assert found.effective.threshold_rule == "0.85 of its own score at 2,048 tokens (25 of 25)"
     assert found.effective.sentence == (
-        "Reads 8,000 tokens for certain and no more: fails at 12,000; claims 8,192."
+        "Reads 8,000 tokens for certain and fails at 12,000 tokens (0 of 25); it claims 8,192."
     )
 
 
@@ -140,8 +140,9 @@ def test_twenty_hits_of_twenty_are_one_trial_a_cell_short_of_certain() -> None:
     effective = summed(rows).effective
     assert (effective.certain, effective.possible, effective.more_trials) == (None, 8000, 1)
     assert effective.sentence == (
-        "Reads no length for certain, 8,000 tokens possibly; claims 8,192. Not enough trials to "
-        "be certain of any length: about 1 more a cell (--trials 5)."
+        "Reads no length for certain, 8,000 tokens possibly, and fails at 12,000 tokens (0 of 20); "
+        "it claims 8,192. Not enough trials to be certain of any length: about 1 more a cell if it "
+        "goes on so (--trials 5)."
     )
 
 
@@ -155,7 +156,7 @@ def test_a_rate_below_the_threshold_is_not_settled_by_more_trials() -> None:
     rows = column(2048, "H" * 25) + column(8000, ("H" * 4 + "M") * 5)
     effective = summed(rows, trials=5).effective
     assert (effective.certain, effective.possible, effective.more_trials) == (2048, 8000, 0)
-    assert "at this rate more trials would not settle it" in effective.sentence
+    assert "at this rate more trials would not make it pass" in effective.sentence
 
 
 def test_errors_and_overflows_do_not_count_in_accuracy() -> None:
@@ -193,7 +194,7 @@ def test_a_model_that_finds_nothing_when_short_gives_no_relative_threshold() -> 
 def test_before_the_first_answer_nothing_is_said() -> None:
     found = summed([], claimed=None)
     assert len(found.cells) == 15
-    assert found.effective.sentence == "No answers yet: nothing can be said; claims no length."
+    assert found.effective.sentence == "No answers yet: nothing can be said; it claims no length."
     assert (found.effective.certain, found.effective.possible) == (None, None)
 
 
@@ -201,9 +202,9 @@ def test_a_run_cut_off_early_says_how_far_it_came() -> None:
     effective = summed(column(2048, "H" * 5) + column(8000, "H" * 5), trials=5).effective
     assert (effective.certain, effective.possible, effective.more_trials) == (None, 8000, 4)
     assert effective.sentence == (
-        "Reads no length for certain, 8,000 tokens possibly; claims 8,192. Not enough answers "
-        "yet to be certain of any length: finishing the run may do. Not finished: 10 of 75 "
-        "answers so far."
+        "Reads no length for certain; nothing failed up to 8,000, the longest of which an answer "
+        "was judged; the claim of 8,192 was not reached. Not enough answers yet to be certain of "
+        "any length: finishing the run may do. Not finished: 10 of 75 answers so far."
     )
 
 
@@ -235,10 +236,13 @@ def test_controls_are_read_in_words() -> None:
         ("no-needle", 8000),
         ("end", 8000),
     ]
-    assert controls[0].reading.startswith("Cannot do the task: 0 of 1")
-    assert controls[1].reading.startswith("Does not guess: 0 of 1")
-    assert controls[2].reading.startswith("Says the value without having read it: 1 of 1")
-    assert controls[3].reading.startswith("Length alone costs nothing: 1 of 1")
+    once = "one trial says no more than that."
+    assert [c.reading for c in controls] == [
+        f"Asked once: not found alone, without a haystack; {once}",
+        f"Asked once: not named without the needle in the text; {once}",
+        f"Named without the needle in the text, once; {once}",
+        f"Found at the end of the text, once; {once}",
+    ]
 
 
 def test_depth_one_in_the_grid_is_the_end_control() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from ropewalk.errors import StoreError
 from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row, Sharing
+from ropewalk.prove.identity import sharing_facts
 from ropewalk.prove.store import DATABASE, IDENTITY, SCHEMA_VERSION, Store
 
 FACTS = {"model": "aa", "schedule": "bb", "tokenizer": "cc", "seed": "0", "lengths": "64"}
@@ -42,40 +43,6 @@ def test_what_was_kept_is_read_back_exactly(tmp_path: Path) -> None:
         assert store.facts() == FACTS
 
 
-FORMAT_1 = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE answers (
-    prompt_hash TEXT PRIMARY KEY,
-    length INTEGER NOT NULL, depth REAL NOT NULL, trial INTEGER NOT NULL, control TEXT NOT NULL,
-    actual_length INTEGER NOT NULL, actual_depth REAL NOT NULL,
-    key TEXT NOT NULL, value TEXT NOT NULL,
-    outcome TEXT NOT NULL, log_probability REAL, printed TEXT NOT NULL, seconds REAL NOT NULL,
-    prompt_text TEXT NOT NULL
-);
-INSERT INTO facts VALUES ('model', 'aa');
-INSERT INTO answers VALUES
-    ('h', 512, 0.5, 1, 'none', 511, 0.49, 'k', 'v', 'HIT', -0.25, 'v', 1.5, 'the prompt');
-PRAGMA application_id = 1380929605;
-PRAGMA user_version = 1;
-"""
-"""A whole file as the first format wrote it."""
-
-
-def test_a_file_from_before_tasks_is_shown_as_it_was_and_not_gone_on_with(tmp_path: Path) -> None:
-    older = sqlite3.connect(tmp_path / DATABASE)
-    older.executescript(FORMAT_1)
-    older.close()
-    with Store.read(tmp_path) as store:
-        (row,) = store.rows()
-        assert store.prompt_text("h") == "the prompt"
-        assert store.facts() == {"model": "aa"}
-    assert row.cell == Cell(512, 0.5, 1, task="single")
-    assert (row.sharing, row.tokens_read, row.actual_length) == (Sharing.NONE, 511, 511)
-    assert row.answer == Answer(Outcome.HIT, -0.25, "v", 1.5)
-    with pytest.raises(StoreError, match="of format 1, from before prompts had tasks"):
-        Store.open(tmp_path, FACTS)
-
-
 def test_an_answer_keeps_what_was_shared_and_how_much_was_read_for_it(tmp_path: Path) -> None:
     kept = replace(a_row(), sharing=Sharing.NESTED, tokens_read=27)
     with Store.open(tmp_path, FACTS) as store:
@@ -107,6 +74,44 @@ def test_the_same_run_may_grow(tmp_path: Path) -> None:
     with Store.open(tmp_path, FACTS | {"lengths": "64,128"}) as store:
         assert store.done("hash0")
         assert store.facts()["lengths"] == "64,128"
+
+
+def test_what_an_earlier_command_found_out_is_not_said_of_the_next(tmp_path: Path) -> None:
+    with Store.open(tmp_path, FACTS | {"not shared": "recurrent"}) as store:
+        store.note({"fallback": "prefix", "calibration": "a real difference", "grown": "64:9"})
+    with Store.open(tmp_path, FACTS) as store:
+        assert store.facts() == FACTS
+
+
+def test_a_cell_has_one_answer_for_each_way_of_sharing_that_to_its_latest_prompt(
+    tmp_path: Path,
+) -> None:
+    other = replace(a_row(), prompt_hash="laid out otherwise")
+    shared = replace(other, prompt_hash="in a document", sharing=Sharing.NESTED)
+    with Store.open(tmp_path, FACTS) as store:
+        for row in (a_row(), a_row(1), shared, other):
+            store.add(row, f"text of {row.prompt_hash}")
+        assert store.rows() == [shared, other, a_row(1)]
+        assert not store.done("hash0")
+
+
+def test_other_lengths_or_depths_of_a_document_are_another_run_and_why_is_said(
+    tmp_path: Path,
+) -> None:
+    def about(lengths: tuple[int, ...], depths: tuple[float, ...]) -> dict[str, str]:
+        return FACTS | sharing_facts(Sharing.NESTED, lengths, depths)
+
+    Store.open(tmp_path, about((64, 128), (0.0, 0.5))).close()
+    for lengths, depths, said in (
+        ((64,), (0.0, 0.5), "is 64 tokens at 0, 50 %"),
+        ((64, 128), (0.0,), "is 64, 128 tokens at 0 %"),
+        ((64, 128), (0.0, 1 / 3), r"is 64, 128 tokens at 0, 33\.33333333333333 %"),
+    ):
+        sentence = f"document was 64, 128 tokens at 0, 50 % and {said}. A document holds .* Move it"
+        with pytest.raises(StoreError, match=sentence):
+            Store.open(tmp_path, about(lengths, depths))
+    with pytest.raises(StoreError, match=r"sharing was nested and is prefix\. Move it away"):
+        Store.open(tmp_path, FACTS | sharing_facts(Sharing.PREFIX, (64,), (0.0,)))
 
 
 @pytest.mark.parametrize("name", IDENTITY)
@@ -235,14 +240,20 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
         Store.open(tmp_path, FACTS)
 
 
-def test_a_newer_format_asks_for_an_update(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("by", "way_out"),
+    [(1, "update ropewalk, or choose another --out"), (-1, "format 3: choose another --out")],
+)
+def test_another_format_is_left_alone_and_a_newer_one_asks_for_an_update(
+    tmp_path: Path, by: int, way_out: str
+) -> None:
     Store.open(tmp_path, FACTS).close()
-    newer = sqlite3.connect(tmp_path / DATABASE)
-    newer.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    newer.close()
-    with pytest.raises(StoreError, match="update ropewalk"):
+    other = sqlite3.connect(tmp_path / DATABASE)
+    other.execute(f"PRAGMA user_version = {SCHEMA_VERSION + by}")
+    other.close()
+    with pytest.raises(StoreError, match=way_out):
         Store.open(tmp_path, FACTS)
-    with pytest.raises(StoreError, match="update ropewalk"):
+    with pytest.raises(StoreError, match=way_out):
         Store.read(tmp_path)
 
 

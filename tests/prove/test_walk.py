@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ropewalk.errors import RopewalkError, StoreError
+from ropewalk.errors import LengthError, RopewalkError, StoreError
 from ropewalk.prove.cells import Answer, Cell, Outcome, Prompt, Row, Sharing
 from ropewalk.prove.plan import Plan, make_plan
 from ropewalk.prove.progress import Event, RunResult
@@ -113,6 +113,30 @@ def test_every_cell_is_asked_once_and_shared_text_is_read_once_a_trial(store: St
     assert {row.sharing for row in store.rows()} == {Sharing.NESTED}
     assert go(store, subject) == RunResult(len(PLAN.cells), 0, 0, False)
     assert len(subject.asked) == len(PLAN.cells)
+
+
+def test_cells_that_cannot_be_laid_out_are_left_out_also_of_the_first_trial(store: Store) -> None:
+    def never(cell: Cell) -> Prompt:
+        if (cell.trial == 0 and cell.length == 300) or cell.depth == 0.5:
+            raise LengthError("no text comes out")
+        return make_prompt(cell)
+
+    subject = Fake()
+    events: list[Event] = []
+    result = run_shared(PLAN, never, subject, store, hash_of, events.append, sharing=Sharing.NESTED)
+    left = {c for c in PLAN.cells if (c.trial == 0 and c.length == 300) or c.depth == 0.5}
+    assert set(result.left_out) == left
+    assert set(subject.asked) == set(PLAN.cells) - left
+    assert (result.done, result.remaining) == (len(PLAN.cells) - len(left), 0)
+    assert events[-1].done == events[-1].total == result.done
+
+
+def test_a_plan_of_which_nothing_can_be_laid_out_asks_nothing(store: Store) -> None:
+    def never(_: Cell) -> Prompt:
+        raise LengthError("no text comes out")
+
+    result = run_shared(PLAN, never, Fake(), store, hash_of, lambda _: None, sharing=Sharing.NESTED)
+    assert (result.done, result.remaining, len(result.left_out)) == (0, 0, len(PLAN.cells))
 
 
 def test_nothing_is_read_for_what_is_answered(store: Store) -> None:

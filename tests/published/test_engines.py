@@ -263,3 +263,53 @@ def test_a_reference_length_inside_the_dictionary_is_not_seen_by_the_converter()
     assert found[CPP].trained == 8192
     assert "original_max_position_embeddings" in found[CPP].ignored
     assert found[HF].trained == 4096
+
+
+LISTS = {
+    "rope_type": "longrope",
+    "short_factor": [1.0] * 64,
+    "long_factor": [2.0] * 64,
+    "original_max_position_embeddings": 4096,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+
+
+@pytest.mark.parametrize(
+    ("rope", "model_type", "amplitude", "last_pair"),
+    [
+        # llama.cpp's converter: only classes with a rule of their own write divisors or lists,
+        # and only Phi's write an amplitude with them, sqrt(1 + ln 40 / ln 4096).
+        (LLAMA3, "llama", 1.0, 8.0),
+        (LLAMA3, "qwen2", 1.0, 1.0),
+        (LISTS, "phi3", 1.201455, 2.0),
+        (LISTS, "minicpm3", 1.0, 2.0),
+        (LISTS, "llama", 1.0, 1.0),
+    ],
+)
+def test_the_converter_writes_divisors_only_for_families_that_it_has_a_rule_for(
+    rope: dict[str, Any], model_type: str, amplitude: float, last_pair: float
+) -> None:
+    config = {**LLAMA, "model_type": model_type, "rope_scaling": rope, "head_dim": 128}
+    if model_type == "minicpm3":
+        config |= {"qk_rope_head_dim": 128, "qk_nope_head_dim": 64}
+    if model_type == "phi3":
+        config["original_max_position_embeddings"] = 4096
+    found = views(config)[CPP]
+    assert found.attention_factor == pytest.approx(amplitude, abs=1e-5)
+    assert 1e4 ** (-126 / 128) / found.inv_freq[-1] == pytest.approx(last_pair)
+
+
+@pytest.mark.parametrize("model_type", ["qwen3_moe", "gpt_neox", "llama4_text"])
+def test_some_model_files_of_mlx_turn_by_the_base_alone(model_type: str) -> None:
+    # Their tables in mlx-lm 0.32.2 were plain, whatever rope_scaling said.
+    config = {**LLAMA, "model_type": model_type, "rope_theta": 1e4, "rotary_pct": 1.0}
+    config |= {"rotary_emb_base": 10000, "head_dim": 128, "no_rope_layers": [1, 1]}
+    found = views({**config, "rope_scaling": {"rope_type": "linear", "factor": 4.0}})[MLX]
+    assert found.inv_freq[-1] == pytest.approx(1e4 ** (-126 / 128))
+    assert found.rules == ("rope_scaling is not read for this family",)

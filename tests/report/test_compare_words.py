@@ -38,7 +38,7 @@ def _lesson(**far: tuple[float, int]) -> str:
 @pytest.mark.parametrize(
     ("hits", "verdict"),
     [
-        (12, "no more than chance. Flat"),
+        (12, "not beyond chance. Flat"),
         (50, "less than within its length, which its loss does not show."),
         (98, "more than chance, which its loss does not show."),
     ],
@@ -68,3 +68,8 @@ def test_one_of_lower_loss_or_of_as_many_hits_is_not(other: tuple[float, int]) -
 
 def test_without_alibi_there_is_no_lesson() -> None:
     assert _lesson(none=(3.2, 97)) == ""
+
+
+def test_a_loss_that_rises_is_not_called_flat() -> None:
+    for hits in (12, 50, 98):
+        assert "lat loss" not in _lesson(alibi=(3.5, hits), none=(4.0, 98))

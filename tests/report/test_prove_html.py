@@ -242,7 +242,7 @@ def test_map_numbers_audit_versions_and_command_need_no_script(make_summary: Mak
         "20/20 84-100%",
         "4 of 4 hits, 95 % interval 51-100%",
         "12,000 tokens, worst depth 0 %: 0 of 4 hits",
-        "about 12 more trials a cell would settle it",
+        "about 12 more trials a cell would make the next length certain, if it goes on so",
         "The task is understood.",
         "base 100,000",
         "transformers 5.24.0",

@@ -32,6 +32,7 @@ def tuned(losses: list[float], after: float = 3.0, most: float | None = 0.02) ->
         "processes": 1,
         "data": {"64": read},
         "asked": len(losses),
+        "dtype": "bf16",
     }
     return Tuned(Path("run"), Path("run/model"), None, steps, gate, None, about)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,8 @@ from ropewalk.errors import (
     UnknownModelError,
     UsageError,
 )
+from ropewalk.tables.health.check import Asked as HealthAsked
+from ropewalk.tables.health.check import check_health
 from ropewalk.tables.open import open_table, open_tables
 from ropewalk.tables.stored import WAYS
 
@@ -174,11 +177,21 @@ def test_a_layout_of_40_gigabytes_opens_one_shard_and_reads_the_table_once(tmp_p
     ("flag", "stored", "tied", "said"),
     [
         (True, False, True, "tied: the head is not stored, and the configuration says tied"),
-        (True, True, True, "tied by the configuration, and yet the file stores a head"),
-        (False, True, False, "untied: the head is lm_head.weight"),
-        (False, False, None, "untied by the configuration, and no head is stored"),
-        (None, True, False, r"untied: .* \(the configuration does not say\)"),
-        (None, False, True, r"tied: no head is stored, so a head, if the model has one"),
+        (True, True, True, "tied: the configuration says tied .*, and yet the file stores a head"),
+        (
+            False,
+            True,
+            False,
+            r"untied: the head is lm_head\.weight, and the configuration says unt",
+        ),
+        (False, False, None, "untied: no head is stored, and the configuration says untied"),
+        (
+            None,
+            True,
+            False,
+            "untied: .* configuration does not say; llama models are untied by def",
+        ),
+        (None, False, None, "untied: no head is stored, .* llama models are untied by default"),
     ],
 )
 def test_flag_and_file_are_told_apart_in_all_combinations(
@@ -213,18 +226,91 @@ def test_a_head_stored_twice_over_is_found_equal(save_sharded: Sharded, numbers:
     assert open_tables(folder).heads_equal()
 
 
-def test_the_flag_of_the_text_part_counts(save_sharded: Sharded, numbers: Numbers) -> None:
+@pytest.mark.parametrize(
+    ("model_type", "stored", "tied", "said"),
+    [
+        ("gemma", False, True, r"tied: .*; gemma models are tied by default"),
+        ("gemma", True, True, r"tied: .* gemma models .* yet the file stores a head of its own"),
+        ("t5", False, True, r"tied: .*, and t5 models are tied whatever the configuration says"),
+        ("mine", False, None, r"not known whether tied: .* what mine models do is not known here"),
+        (
+            "mine",
+            True,
+            False,
+            r"untied: the head is lm_head\.weight \(the configuration does not s",
+        ),
+        (None, False, None, r"not known whether tied: no head .* no configuration names the model"),
+        (None, True, False, r"untied: the head is lm_head\.weight"),
+    ],
+)
+def test_without_a_flag_and_a_head_the_family_decides_and_no_other_is_called_tied(
+    save_sharded: Sharded,
+    numbers: Numbers,
+    model_type: str | None,
+    stored: bool,
+    tied: bool | None,
+    said: str,
+) -> None:
+    config: dict[str, object] | None = None if model_type is None else {"model_type": model_type}
+    head = {"lm_head.weight": numbers(6, 4, seed=1)} if stored else {"x.bias": numbers(1, 4)}
+    folder = save_sharded({EMBED: numbers(6, 4)}, head, config=config)
+    tables = open_tables(folder)
+    assert re.match(said, tables.tie.sentence), tables.tie.sentence
+    assert tables.tie.tied is tied
+    assert tables.heads_equal() is (False if stored else tied)
+    if tied is None:
+        remedy = "put the model's config.json beside it" if config is None else "write tie_word_"
+        with pytest.raises(UsageError, match=remedy):
+            tables.table("output")
+    else:
+        assert tables.table("output").name == ("lm_head.weight" if stored else EMBED)
+
+
+def test_the_flag_is_read_where_the_family_reads_it(
+    save_sharded: Sharded, numbers: Numbers
+) -> None:
+    def config(kind: str) -> dict[str, object]:
+        text = {"model_type": f"{kind}_text", "tie_word_embeddings": True}
+        return {"model_type": kind, "tie_word_embeddings": False, "text_config": text}
+
+    folder = save_sharded({"model.language_model.embed_tokens.weight": numbers(6, 4)})
+    for kind, tied in (("qwen2_vl", True), ("qwen3_vl", False)):
+        (folder / "config.json").write_text(json.dumps(config(kind)))
+        tables = open_tables(folder)
+        assert tables.tie.missing is not tied
+        assert tables.table().name == "model.language_model.embed_tokens.weight"
+
+
+def test_a_packed_head_is_stored_and_not_tied(save_sharded: Sharded, numbers: Numbers) -> None:
+    packed = {
+        "lm_head.qweight": torch.zeros(2, 4, dtype=torch.int32),
+        "lm_head.scales": numbers(1, 4, torch.float16),
+    }
+    for flag in ({}, {"tie_word_embeddings": False}):
+        config = {"model_type": "llama", **flag}
+        folder = save_sharded({EMBED: numbers(6, 4)}, packed, config=config)
+        tables = open_tables(folder)
+        assert tables.tie.sentence.startswith("untied: the head is lm_head.qweight, and")
+        with pytest.raises(UsageError, match=r"lm_head\.qweight' is stored as I32"):
+            tables.table("output")
+        drift = check_health(tables.table(), HealthAsked(sample=4, top=2)).drift
+        assert drift is not None
+        assert "it cannot be compared" in drift.sentence
+        shutil.rmtree(folder)
+
+
+def test_of_two_tied_tables_either_name_is_both(save_sharded: Sharded, numbers: Numbers) -> None:
     folder = save_sharded(
-        {"model.language_model.embed_tokens.weight": numbers(6, 4)},
-        config={
-            "model_type": "qwen3_vl",
-            "tie_word_embeddings": False,
-            "text_config": {"model_type": "qwen3_vl_text", "tie_word_embeddings": True},
-        },
+        {"lm_head.weight": numbers(6, 4)},
+        config={"model_type": "llama", "tie_word_embeddings": True},
     )
     tables = open_tables(folder)
-    assert tables.tie.tied
-    assert tables.table().name == "model.language_model.embed_tokens.weight"
+    assert tables.tie.sentence.startswith("tied: lm_head.weight is both tables")
+    assert torch.equal(tables.table().whole(), numbers(6, 4))
+    assert tables.table("output").name == tables.table("input").name == "lm_head.weight"
+    (folder / "config.json").write_text('{"model_type": "llama", "tie_word_embeddings": false}')
+    with pytest.raises(UsageError, match="no tensor with a name that is known for the input"):
+        open_table(folder)
 
 
 def test_several_candidates_are_listed_and_none_is_taken(
@@ -283,7 +369,7 @@ def test_rows_beyond_the_tokenizer_have_a_label_and_rows_beyond_the_table_are_er
     with pytest.raises(RowError, match=said):
         table[[0, 8]]
     with pytest.raises(IndexError):
-        table[-1]
+        table[-9]
     with pytest.raises(IndexError):
         table.label(8)
     assert table[[]].shape == (0, 4)

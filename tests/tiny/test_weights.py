@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from ropewalk.audit import audit
 from ropewalk.models.load import load
-from ropewalk.models.resolve import resolve
-from ropewalk.prove.cells import Cell, Outcome
+from ropewalk.models.resolve import read_spec, resolve
+from ropewalk.prove.cells import Cell, Outcome, Sharing
 from ropewalk.prove.prompt import PromptMaker
+from ropewalk.prove.session import Listener, ProofSettings, prove
 from ropewalk.prove.subjects.local import LocalSubject
 from ropewalk.prove.tokens import Tokens
+from ropewalk.tiny.recipe import Recipe, config_of
 
 DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 TRIALS = 20
@@ -49,3 +53,38 @@ def test_it_is_small_and_brings_the_log_of_its_training(tiny: Any) -> None:
     before, after = log[1]["drift"], log[-1]["drift"]
     assert after["within"] > before["within"] + 0.1
     assert after["within"] > after["across"] + 0.1
+
+
+def test_its_files_state_how_long_it_was_trained_and_an_audit_says_so() -> None:
+    found = audit(read_spec(resolve("tiny")))
+    assert (found.trained.tokens, found.trained.stated) == (256, True)
+    assert found.trained.source == "max_trained_positions"
+    assert not [each for each in found.findings if "guess" in each.code]
+
+
+def test_the_recipe_writes_the_configuration_that_is_shipped() -> None:
+    shipped = json.loads((resolve("tiny").path / "config.json").read_text(encoding="utf-8"))
+    recipe = json.loads(config_of(Recipe(), 0, 1).to_json_string(use_diff=False))
+    # Written by the model as it is saved, or by the library of the day.
+    for name in ("architectures", "dtype", "transformers_version"):
+        del shipped[name]
+    assert {name: recipe.get(name) for name in shipped} == shipped
+
+
+def test_by_default_it_is_asked_what_it_learned(tmp_path: Path) -> None:
+    said: list[str] = []
+    proof = prove(
+        ProofSettings("tiny", depths=(0.0, 0.5), trials=2, controls=0, out=tmp_path / "run"),
+        Listener(note=said.append),
+    )
+    assert proof.summary.lengths == (256, 512, 1024, 2048)
+    assert (proof.summary.trained_length, proof.summary.trained_source) == (
+        256,
+        "max_trained_positions",
+    )
+    assert {row.sharing for row in proof.rows} == {Sharing.PREFIX}
+    # At the length it was trained on it finds all, at eight times that nothing.
+    assert proof.summary.columns[0].pooled.hits == 4
+    assert proof.summary.columns[-1].pooled.hits == 0
+    assert said[0].startswith("asked what its files (ropewalk_prove) say that it was trained on")
+    assert proof.summary.facts["asked as"].startswith(said[0])

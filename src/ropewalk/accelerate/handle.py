@@ -12,8 +12,10 @@ from typing import Any, Self
 from torch import nn
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Change:
     """One module under another class. `what` ends the sentence "N layers of CLASS ..."."""
@@ -24,6 +26,7 @@ class Change:
     what: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Stay:
     """One module that was left as it is. `why` ends the sentence "N of CLASS stayed: ..."."""
@@ -32,6 +35,7 @@ class Stay:
     why: str
 
 
+@short
 @dataclass
 class Acceleration:
     """A model that was accelerated: `print` it, `undo` it, or use it as a context manager.

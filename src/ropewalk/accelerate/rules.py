@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk.rope.spec import Layout
+from ropewalk.short import short
 
 RotaryFunction = Callable[..., Any]
 
@@ -25,6 +26,7 @@ sequence, heads, channels)."""
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Form:
     """How a rotary function is called: the names of its parameters, in order.
@@ -61,6 +63,7 @@ class Form:
         return Form(names, names[:first], tables, unsqueeze, extra)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What a rotary function computes.

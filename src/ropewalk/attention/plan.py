@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 Kernel = Literal["auto", "sdpa", "flex"]
 """What may be asked for; "auto" chooses."""
@@ -24,6 +25,7 @@ saves.
 """
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class AttentionPlan:
     """The way an attention is computed, in words.
@@ -40,6 +42,7 @@ class AttentionPlan:
         return f"{self.path}: {self.reason}. {self.cost}."
 
 
+@short
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """What the choice depends on. `shape`: (batch, heads, q_length, k_length).

@@ -19,6 +19,7 @@ from torch.nn import functional
 from ropewalk.attention.flex import flex
 from ropewalk.attention.packed import by_document
 from ropewalk.attention.plan import AttentionPlan, Kernel, Needs, choose
+from ropewalk.attention.sdpa import biased_sdpa, sdpa
 from ropewalk.attention.visible import Visible, check_order
 from ropewalk.errors import PositionError, UsageError
 from ropewalk.positions.base import PositionEncoding, ScoreFeatures
@@ -297,28 +298,18 @@ def _run(call: _Call) -> Tensor:
     with torch.autocast(device, enabled=False) if casting else nullcontext():
         match call.plan.path:
             case "sdpa":
-                return _sdpa(q, k, v, call.scale, causal=call.visible.causal)
+                return sdpa(q, k, v, call.scale, causal=call.visible.causal)
             case "by document":
                 return by_document(q, k, v, call.sizes, scale=call.scale)
             case "masked sdpa":
-                return _sdpa(q, k, v, call.scale, mask=call.visible.matrix())
+                return sdpa(q, k, v, call.scale, mask=call.visible.matrix())
             case "features" | "masked features":
                 return _with_features(call, q, k, v)
             case "dense bias":
-                return _sdpa(q, k, v, call.scale, mask=_dense_bias(call, q))
+                return biased_sdpa(q, k, v, call.scale, mask=_dense_bias(call, q))
             case "flex":
                 bias = asked.encoding if isinstance(asked.encoding, RelativeBias) else None
                 return flex(q, k, v, bias, call.visible, call.scale)
-
-
-def _sdpa(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool = False,
-    mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    grouped = q.shape[1] != k.shape[1]
-    return functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=grouped
-    )
 
 
 def _with_features(call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -345,10 +336,12 @@ def _with_features(call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     q = functional.pad(q, (0, width - q.shape[-1], 0, q_more))
     k, v = (functional.pad(x, (0, width - x.shape[-1], 0, k_more)) for x in (k, v))
     if visible.whole:
-        out = _sdpa(q, k, v, call.scale, causal=True)
+        out = biased_sdpa(q, k, v, call.scale, causal=True)
     else:
         seen = functional.pad(visible.matrix(), (0, k_more))
-        out = _sdpa(q, k, v, call.scale, mask=functional.pad(seen, (0, 0, 0, q_more), value=True))
+        out = biased_sdpa(
+            q, k, v, call.scale, mask=functional.pad(seen, (0, 0, 0, q_more), value=True)
+        )
     return out[:, :, :q_length, :values]
 
 

@@ -14,8 +14,10 @@ from torch import Tensor
 from ropewalk.errors import PositionError
 from ropewalk.positions.checks import reads_values
 from ropewalk.rope.spec import Window
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visible:
     """The keys that each query sees.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ropewalk.audit.findings import find
-from ropewalk.audit.lengths import trained_length
 from ropewalk.audit.origin import how_obtained
 from ropewalk.audit.result import Audit, Finding, Horizon, RotaryAudit
 from ropewalk.errors import ScheduleError
@@ -14,6 +13,7 @@ from ropewalk.rope.diagnostics import (
     trained_inv_freq,
 )
 from ropewalk.rope.frequencies import frequencies
+from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.scaling import UnknownScaling
 from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq
 from ropewalk.rope.scaling import LongRope, Unscaled, name_of
 from ropewalk.rope.spec import Rotary
+from ropewalk.short import short
 
 SAME = 1e-5
 """Relative difference within which two tables are the same; fp32 stays within about 1e-6."""
@@ -22,6 +23,7 @@ LIBRARY_BASE = 10_000.0
 """The base that loaders fall back to when they do not find the configured one."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Case:
     """A live table and what it should be, radians a token; `where` names it for sentences."""

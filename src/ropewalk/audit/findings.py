@@ -97,11 +97,16 @@ def _encodings(spec: PositionSpec) -> Iterator[Finding]:
         match group.encoding:
             case IncompleteRotary(missing=missing, reason=reason):
                 because = f" ({reason})" if reason else ""
+                guess = "base" in missing
                 yield Finding(
                     "incomplete-rotary",
                     "warning",
                     f"{group.name}: rotary, but the file leaves out {', '.join(missing)}{because}.",
-                    "Add the missing values to the file; without them no angle can be stated.",
+                    "Look in the model's code or report for them, and whether it turns at all; a "
+                    "base put in by guess makes engines turn what was never trained to."
+                    if guess
+                    else "Add what is missing from the model's whole configuration; without it no "
+                    "angle can be stated.",
                 )
             case Rotary(scaling=UnknownScaling(name=name)):
                 yield Finding(

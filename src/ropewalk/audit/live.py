@@ -17,6 +17,7 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.errors import UsageError
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.spec import Alibi, LearnedPositions, PositionSpec
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +28,7 @@ _POSITION_TABLES = ("wpe", "position_embeddings", "position_embedding", "embed_p
 _SLOPES = ("slopes", "alibi_slopes")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class PartCheck:
     """A position table's rows, or ALiBi's slopes: found in the module, and as configured."""
@@ -36,6 +38,7 @@ class PartCheck:
     sentence: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LiveAudit:
     """What the configuration says, and whether the live module does it.

@@ -41,11 +41,13 @@ from ropewalk.rope.spec import (
     Rotary,
     Sinusoidal,
 )
+from ropewalk.short import short
 
 ORIGINAL_BASE = 10_000.0
 """RoFormer's base; anything well above it has been raised at some time."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A published recipe: families by the start of their model_type, a base, claimed lengths."""

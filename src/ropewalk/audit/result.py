@@ -8,10 +8,12 @@ from typing import Literal
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.diagnostics import PairRow
 from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary
+from ropewalk.short import short, short_with
 
 Severity = Literal["warning", "note"]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing to know: what and why in `text`, what to do in `remedy` ("" for nothing).
@@ -25,6 +27,7 @@ class Finding:
     remedy: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Origin:
     """How the context length was obtained, as far as the files can tell.
@@ -37,6 +40,7 @@ class Origin:
     sentence: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Horizon:
     """The first distance at which like keys stop scoring above random ones, in tokens.
@@ -48,6 +52,7 @@ class Horizon:
     searched: int
 
 
+@short_with("unseen", "critical_dimension", "horizon")
 @dataclass(frozen=True, slots=True)
 class RotaryAudit:
     """One group of layers with computable rotary angles.
@@ -73,6 +78,7 @@ class RotaryAudit:
         return sum(row.unseen is True for row in self.pairs)
 
 
+@short_with("name", "origin", "trained", "findings")
 @dataclass(frozen=True, slots=True)
 class Audit:
     """Everything that is known of one model's positions.

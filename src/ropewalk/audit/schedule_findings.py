@@ -108,7 +108,8 @@ def _short_prompts(scaling: Scaling, origin: Origin) -> Iterator[Finding]:
             "note",
             f"YaRN is static: it also changes prompts within {scaling.ramp_length} "
             "tokens, often for the worse.",
-            "If the model was not trained with it, remove the scaling for shorter prompts.",
+            "If the model was not trained with it, serve shorter prompts from a copy without the "
+            f"scaling (--rope none) that claims {scaling.ramp_length} tokens.",
         )
     if isinstance(scaling, LongRope) and any(f != 1.0 for f in scaling.short_factor):
         low, high = min(scaling.short_factor), max(scaling.short_factor)
@@ -226,22 +227,38 @@ def _base_need(trained: Length, part: RotaryAudit) -> Iterator[Finding]:
 
 
 def _amplitude(part: RotaryAudit) -> Iterator[Finding]:
-    """An mscale pair that cancels on cos and sin relies on the softmax to carry the amplitude."""
+    """An mscale pair on a model whose softmax carries nothing of it.
+
+    An equal pair is the way in which Mistral's own files say that there is no amplitude.
+    """
     scaling = part.rotary.scaling
     if not isinstance(scaling, Yarn) or scaling.attention_factor is not None:
         return
     if not scaling.mscale or not scaling.mscale_all_dim or scaling.factor <= 1.0:
         return
-    wanted = yarn_mscale(scaling.factor, scaling.mscale_all_dim) ** 2
     if part.group.softmax.factor != 1.0:
         return
+    pair = f"mscale {scaling.mscale:g} over mscale_all_dim {scaling.mscale_all_dim:g}"
+    without = (
+        "Leave both keys as published: without them cos and sin would be multiplied by "
+        f"{yarn_mscale(scaling.factor):.5g}."
+    )
+    if scaling.mscale == scaling.mscale_all_dim:
+        yield Finding(
+            "mscale-pair-cancels",
+            "note",
+            f"{pair} leaves 1 on cos and sin, so that there is no amplitude: Mistral's files say "
+            "so on purpose.",
+            without,
+        )
+        return
+    wanted = yarn_mscale(scaling.factor, scaling.mscale_all_dim) ** 2
     yield Finding(
         "amplitude-incomplete",
         "warning",
-        f"mscale {scaling.mscale:g} over mscale_all_dim "
-        f"{scaling.mscale_all_dim:g} leaves {part.claim.attention_factor:g} on cos and sin, and "
-        f"nothing multiplies the softmax by {wanted:.5g}: half of the pair is missing.",
-        "Check that the model's code scales the softmax; if not, remove both mscale keys.",
+        f"{pair} leaves {part.claim.attention_factor:g} on cos and sin, and nothing here "
+        f"multiplies the softmax by {wanted:.5g}, as DeepSeek's code would.",
+        f"Look in the model's code whether its softmax is scaled. {without}",
     )
 
 

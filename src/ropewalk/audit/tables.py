@@ -16,6 +16,7 @@ from ropewalk.audit.diagnosis import Case, differences, explain
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.scaling import UnknownScaling
 from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +28,7 @@ _NOT_TABLES = ("original_inv_freq", "long_inv_freq", "short_inv_freq")
 _OTHER_TOWERS = ("vision", "visual", "audio", "speech")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class TableCheck:
     """One live table beside the schedule it should hold.

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli import options
+
 if TYPE_CHECKING:
     from ropewalk.dialects.engines import EngineView
     from ropewalk.models.resolve import ModelFiles
@@ -22,13 +24,7 @@ class Pairs(StrEnum):
 
 
 def audit_command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A Hugging Face folder, a config.json, a .gguf file, a hub id or a known name.",
-        ),
-    ],
+    model: options.AuditedModel,
     pairs: Annotated[
         Pairs, typer.Option(help="Rows of the pair table: the telling ones, or all.")
     ] = Pairs.digest,
@@ -54,16 +50,14 @@ def audit_command(
             document["engines"] = engines_json(views)
         typer.echo(json.dumps(document, indent=2, allow_nan=False))
         return
-    from rich.console import Console
-
+    from ropewalk.cli.output import console
     from ropewalk.report.audit_text import print_audit
 
-    console = Console(highlight=False)
-    print_audit(console, result, pairs=pairs.value)
+    print_audit(console(), result, pairs=pairs.value)
     if engines:
         from ropewalk.report.engines_text import print_engines
 
-        print_engines(console, views)
+        print_engines(console(), views)
 
 
 def _engine_views(files: ModelFiles, spec: PositionSpec) -> list[EngineView]:

@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 import typer
 
+from ropewalk.cli.examples import EXAMPLES
+from ropewalk.cli.help import Command
+
 Commands = tuple[tuple[str, Callable[..., None], str], ...]
 """In the order of the help."""
 
 
-def add_commands(app: typer.Typer, commands: Commands) -> None:
-    """Give the group its commands."""
+def add_commands(app: typer.Typer, commands: Commands, group: str = "") -> None:
+    """Give the group its commands, each with its example; `group` is the name of the group."""
     for name, command, line in commands:
-        app.command(name, short_help=line)(command)
+        example = EXAMPLES.get(f"{group} {name}".strip())
+        app.command(name, cls=Command, short_help=line, epilog=example)(command)

@@ -8,31 +8,57 @@ from typing import Annotated
 
 import typer
 
+from ropewalk.cli.completion import several, words
+
+ENCODINGS = (
+    "sinusoidal", "learned", "rope", "alibi", "t5", "none", "raw_index",
+    "sinusoidal+every", "learned+every", "raw_index+every",
+)  # fmt: skip
+"""As `ropewalk.compare.settings` has them."""
+
 PresetName = Annotated[
     str,
     typer.Option(
         "--preset",
+        metavar="minute|lesson|paper",
         help="minute (one seed, under 6 minutes on 2 cores), lesson (three seeds), or paper "
         "(larger, for a GPU).",
+        autocompletion=words("minute", "lesson", "paper"),
     ),
 ]
 Encodings = Annotated[
     str | None,
     typer.Option(
-        help="With commas: sinusoidal, learned, rope, alibi, t5, none, raw_index; +every behind "
-        "sinusoidal, learned or raw_index adds it before every block. All without this."
+        help="Which, with commas between: sinusoidal, learned, rope, alibi, t5, none, raw_index; "
+        "+every behind "
+        "sinusoidal, learned or raw_index adds it before every block. Default: all.",
+        metavar="NAMES",
+        autocompletion=several(*ENCODINGS),
     ),
 ]
 Seeds = Annotated[
-    str | None, typer.Option(help="How many seeds, 0 and on, or which ones: 3, or 0,5,7.")
+    str | None,
+    typer.Option(
+        metavar="SEEDS", help="How many seeds, counted from 0, or which ones: 3, or 0,5,7."
+    ),
 ]
-Steps = Annotated[int | None, typer.Option(min=1, help="Steps of training, as the preset without.")]
+Steps = Annotated[
+    int | None,
+    typer.Option(min=1, help="Steps of training. Default: as the preset has it."),
+]
 Device = Annotated[
-    str | None, typer.Option(help="cpu or cuda; without it, cuda for paper and cpu for the others.")
+    str | None,
+    typer.Option(
+        help="Where to train. Default: cuda for paper and cpu for the others.",
+        metavar="cpu|cuda",
+        autocompletion=words("cpu", "cuda"),
+    ),
 ]
 Out = Annotated[
     Path,
-    typer.Option(help="Folder of the trained decoders; what it holds is not trained again."),
+    typer.Option(
+        metavar="FOLDER", help="Folder of the trained decoders; what it holds is not trained again."
+    ),
 ]
 Html = Annotated[Path | None, typer.Option(help="Write the comparison as one HTML page.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
@@ -49,7 +75,8 @@ def compare_command(
     as_json: AsJson = False,
 ) -> None:
     """Train one small decoder under each encoding of position and measure it beyond its length."""
-    from ropewalk.cli.progress import ProofProgress
+    from ropewalk.cli.output import columns, show, show_path
+    from ropewalk.cli.progress import Progress
     from ropewalk.compare.run import compare
     from ropewalk.compare.settings import parse_seeds, parse_variants, preset
     from ropewalk.files import write_whole
@@ -64,15 +91,15 @@ def compare_command(
         steps=steps,
         device=device,
     )
-    with ProofProgress() as progress:
+    with Progress() as progress:
         found = compare(settings, out, progress)
     if html is not None:
         write_whole(html, compare_html(found))
     if as_json:
         typer.echo(json.dumps(compare_json(found), indent=2, allow_nan=False))
         return
-    for line in compare_lines(found):
+    for line in compare_lines(found, columns()):
         typer.echo(line)
-    typer.echo(f"\nThe decoders are in {visible(str(out))}; what is there is not trained again.")
+    show("", f"The decoders are in {visible(str(out))}; what is there is not trained again.")
     if html is not None:
-        typer.echo(f"The page is {visible(str(html))}")
+        show_path(f"The page is {visible(str(html))}")

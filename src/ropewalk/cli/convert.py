@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli import options
+from ropewalk.cli.output import tell
+
 if TYPE_CHECKING:
     from ropewalk.models.resolve import ModelFiles
     from ropewalk.rope.spec import PositionSpec
@@ -27,13 +30,7 @@ class To(StrEnum):
 
 
 def convert_command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A Hugging Face folder, a config.json, a .gguf file, a hub id or a known name.",
-        ),
-    ],
+    model: options.AuditedModel,
     to: Annotated[
         To,
         typer.Option(
@@ -53,21 +50,36 @@ def convert_command(
         ),
     ] = None,
     length: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="TOKENS", help="The longest prompt to serve (vllm, llamacpp)."),
+        str | None,
+        typer.Option(
+            metavar="TOKENS",
+            help="The longest prompt to serve, like 32k (vllm, llamacpp).",
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.gguf",
+            help="For gguf, where MODEL is a folder: what llama.cpp's converter made of it.",
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
 ) -> None:
     """Convert position settings: the same numbers, or an error that names what is lost."""
+    from ropewalk.errors import UsageError
+    from ropewalk.lengths import parse_length
     from ropewalk.models.resolve import read_spec, resolve
 
+    if weights is not None and to is not To.gguf:
+        raise UsageError(f"--weights goes with --to gguf, not {to.value}; leave it away")
+    served = None if length is None else parse_length(length, "--length")
     files = resolve(model)
     original = read_spec(files)
     spec = _with_schedules(original, rope or [])
     if to in (To.vllm, To.llamacpp):
-        typer.echo(_options(files, original, spec, to, length))
+        typer.echo(_options(files, original, spec, to, served))
     elif to is To.gguf:
-        _write_gguf(files, spec, out, force=force)
+        _write_gguf(files, spec, weights, out, force=force)
     else:
         _write_config(files, spec, 4 if to is To.hf4 else 5, out, force=force)
 
@@ -86,7 +98,7 @@ def _with_schedules(spec: PositionSpec, schedules: list[str]) -> PositionSpec:
         reach = int(before * max(factors))
         if reach > (spec.claimed.tokens or 0):
             spec = replace(spec, claimed=Length(reach, f"--rope {text}"))
-            typer.echo(f"ropewalk: --rope {text} makes the claimed length {reach}", err=True)
+            tell(f"ropewalk: --rope {text} makes the claimed length {reach}")
     return spec
 
 
@@ -108,7 +120,7 @@ def _options(
         served = length or spec.claimed.tokens
         file = as_computed(LLAMACPP, original, config, served=served)
         line = write_flags(spec, file, served)
-        typer.echo(f"ropewalk: {LLAMACPP_VERSION}", err=True)
+        tell(f"ropewalk: {LLAMACPP_VERSION}")
         return line
     if config is None:
         raise UsageError(
@@ -116,23 +128,49 @@ def _options(
             "folder, or use --to llamacpp"
         )
     line = write_overrides(spec, config, length)
-    typer.echo(f"ropewalk: {VLLM_VERSION}", err=True)
+    tell(f"ropewalk: {VLLM_VERSION}")
     return line
 
 
-def _write_gguf(files: ModelFiles, spec: PositionSpec, out: Path | None, *, force: bool) -> None:
+def _write_gguf(
+    files: ModelFiles, spec: PositionSpec, weights: Path | None, out: Path | None, *, force: bool
+) -> None:
+    """A copy of the model's own GGUF file, or of the one that was converted from its folder."""
     from ropewalk.dialects.gguf.write import write_gguf
     from ropewalk.errors import UsageError
+    from ropewalk.models.resolve import read_spec, resolve
 
-    if files.kind != "gguf":
+    if weights is None and files.kind != "gguf":
         raise UsageError(
-            f"{files.path} is no GGUF file, of which a copy could be written; convert its weights "
-            "first (llama.cpp's convert_hf_to_gguf.py), or use --to hf5"
+            f"{files.path} is no GGUF file, of which a copy could be written; convert it with "
+            "llama.cpp's convert_hf_to_gguf.py, and name what that made with --weights FILE.gguf: "
+            "the copy then turns as this model does"
         )
+    if weights is not None and files.kind == "gguf":
+        raise UsageError(
+            f"{files.path} has weights of its own, which are copied; leave --weights away"
+        )
+    source = files if weights is None else resolve(str(weights))
+    if source.kind != "gguf":
+        raise UsageError(f"--weights {weights} is no GGUF file; name one of this model")
+    if weights is not None:
+        ours, theirs = _shape(spec), _shape(read_spec(source))
+        if ours != theirs:
+            raise UsageError(
+                f"--weights {weights} is of another model: it has {theirs}, and {files.path} has "
+                f"{ours}; name the file that was converted from it"
+            )
     if out is None:
         raise UsageError("--to gguf needs --out FILE, the copy to write")
-    write_gguf(spec, files.path, out, overwrite=force)
-    typer.echo(f"ropewalk: wrote {out}", err=True)
+    write_gguf(spec, source.path, out, overwrite=force)
+    tell(f"ropewalk: wrote {out}")
+
+
+def _shape(spec: PositionSpec) -> str:
+    """What weights of one model have in common, in words."""
+    turned = sorted({(r.head_dim, r.rotary_dim) for _, r in spec.rotary_groups()})
+    heads = ", ".join(f"{rotary} of {head}" for head, rotary in turned)
+    return f"{sum(len(g.layers) for g in spec.groups)} layers that turn {heads or 'no'} channels"
 
 
 def _write_config(
@@ -152,7 +190,7 @@ def _write_config(
     before = load_json(source)
     written = write_config(spec, before, 4 if version == 4 else 5)
     for remark in remarks_on(spec, before, written):
-        typer.echo(f"ropewalk: {remark}", err=True)
+        tell(f"ropewalk: {remark}")
     text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
     if out is None:
         sys.stdout.write(text)
@@ -165,4 +203,4 @@ def _write_config(
     if target.exists() and not force:
         raise UsageError(f"{target} exists; name another file, or allow it with --force")
     write_whole(target, text)
-    typer.echo(f"ropewalk: wrote {target}", err=True)
+    tell(f"ropewalk: wrote {target}")

@@ -6,19 +6,22 @@ from typing import Annotated
 
 import typer
 
+from ropewalk.report.layout import Command, Piece, Prose
+
 SECONDS = 230.0
 """A slower machine leaves the longest lengths out rather than take more than four minutes."""
 LENGTHS = (512, 1024, 2048, 4096, 6144, 8192)
 DEPTHS = 11
 DOCUMENTS = 3
 
-NEXT = """
-What to try next:
-  ropewalk demo --full                                     a small model stretched and tuned
-  ropewalk prove smollm2 --lengths 2048,12000              beyond the length it claims
-  ropewalk prove smollm2 --lengths 2048,12000 --rope yarn:2  the same with another schedule
-  ropewalk audit PATH                                      what another model's files say
-  ropewalk prove PATH                                      what another model finds"""
+NEXT = (
+    ("ropewalk demo --full", "a small model stretched and tuned"),
+    ("ropewalk prove smollm2 --lengths 2048,12000", "beyond the length it claims"),
+    ("ropewalk prove smollm2 --lengths 2048,12000 --rope yarn:2", "the same with another schedule"),
+    ("ropewalk audit PATH", "what another model's files say"),
+    ("ropewalk prove PATH", "what another model finds"),
+)
+"""Commands to copy, and what they show."""
 
 
 def demo_command(
@@ -35,9 +38,8 @@ def demo_command(
 
         tell_story()
         return
-    from rich.console import Console
-
     from ropewalk.audit import audit
+    from ropewalk.cli.output import columns, console, show
     from ropewalk.cli.prove import prove_and_show
     from ropewalk.models.resolve import read_spec, resolve
     from ropewalk.prove.calibration import Calibrate
@@ -45,9 +47,8 @@ def demo_command(
     from ropewalk.report.audit_text import print_audit
 
     files = resolve("smollm2")
-    console = Console(highlight=False)
     _heading(f"$ ropewalk audit {files.name}")
-    print_audit(console, audit(read_spec(files), name=files.title))
+    print_audit(console(), audit(read_spec(files), name=files.title))
     settings = ProofSettings(
         model=files.name,
         lengths=LENGTHS,
@@ -62,8 +63,18 @@ def demo_command(
     grid = f"--lengths {lengths} --depths {DEPTHS} --trials {DOCUMENTS}"
     _heading(f"$ ropewalk prove smollm2 {grid}")
     prove_and_show(settings)
-    typer.echo(NEXT)
+    show("", "What to try next:")
+    for command, shows in NEXT:
+        show(*_suggested(command, shows, columns()))
+
+
+def _suggested(command: str, shows: str, width: int) -> tuple[Piece, ...]:
+    """A command with what it shows behind it, or below it on a terminal too narrow for both."""
+    line = f"  {command:<55}  {shows}"
+    return (line,) if len(line) <= width else (Command(command), Prose(shows, " " * 6))
 
 
 def _heading(command: str) -> None:
-    typer.echo(f"\n{command}\n")
+    from ropewalk.cli.output import show
+
+    show("", Command(command, ""), "")

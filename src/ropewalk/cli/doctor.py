@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import platform
 
-import typer
+from ropewalk.cli.output import show
+from ropewalk.report.layout import Command, Prose, Table
 
 PARTS = {
     "torch": "running models",
@@ -26,22 +27,31 @@ def doctor_command() -> None:
     from ropewalk import __version__
 
     python = f"Python {platform.python_version()}"
-    typer.echo(f"ropewalk {__version__}, {python}, {platform.platform()}")
-    typer.echo(f"cores     {os.cpu_count()}, usable here: {_usable_cores()}")
+    show(f"ropewalk {__version__}, {python}, {platform.platform()}")
+    _fact("cores", f"{os.cpu_count()}, usable here: {_usable_cores()}")
     found = {package: _version(package) for package in PARTS}
     if found["torch"]:
-        typer.echo(f"torch     {_torch()}")
-        typer.echo(f"kernels   {_kernels()}")
-    typer.echo("\noptional parts")
-    for package, purpose in PARTS.items():
-        typer.echo(f"  {package:<16} {found[package] or 'missing':<18} {purpose}")
+        _fact("torch", _torch())
+        _fact("kernels", *_kernels())
+    show("", "optional parts")
+    parts = PARTS.items()
+    rows = [(f"  {name:<16} ", f"{found[name] or 'missing':<18} ", use) for name, use in parts]
+    show(Table(rows, text=True))
     missing = [package for package, version in found.items() if version is None]
     if missing:
-        typer.echo(f'  {len(missing)} missing; get them with: pip install "ropewalk[prove]"')
-    typer.echo("\nknown models")
+        lead = f"  {len(missing)} missing; get them with:"
+        show(Command('pip install "ropewalk[prove]"', lead=lead))
+    show("", "known models")
     _known_models()
-    typer.echo("\ncache of dequantised weights")
+    show("", "cache of dequantised weights")
     _cache()
+
+
+def _fact(name: str, text: str, path: str | None = None) -> None:
+    """What is called `name`, and below it where it lies."""
+    show(Prose(text, f"{name:<10}", " " * 10))
+    if path is not None:
+        show(Command(path, " " * 10))
 
 
 def _known_models() -> None:
@@ -50,9 +60,9 @@ def _known_models() -> None:
 
     for name, known in KNOWN.items():
         try:
-            typer.echo(f"  {name:<16} {resolve(name).path}")
+            show(Command(str(resolve(name).path), lead=f"  {name:<16}"))
         except UnknownModelError:
-            typer.echo(f"  {name:<16} missing; get it with: {known.install}")
+            show(Command(known.install, lead=f"  {name:<16} missing; get it with:"))
 
 
 def _cache() -> None:
@@ -60,10 +70,11 @@ def _cache() -> None:
 
     kept = entries()
     for entry in kept:
-        typer.echo(f"  {_megabytes(entry.size):>16} {entry.path.name}")
+        show(f"  {_megabytes(entry.size):>16} {entry.path.name}")
     total = _megabytes(sum(entry.size for entry in kept))
-    free = "; whatever is deleted there is made again when needed" if kept else ""
-    typer.echo(f"  {total} in {cache_folder()}{free}")
+    show(Command(str(cache_folder()), lead=f"  {total} in"))
+    if kept:
+        show("  Whatever is deleted there is made again when needed.")
 
 
 def _version(package: str) -> str | None:
@@ -87,22 +98,24 @@ def _torch() -> str:
     return f"{torch.get_num_threads()} threads, GPU: {', '.join(gpus) or 'none'}"
 
 
-def _kernels() -> str:
-    """Which path rotary encoding and embedding take on the CPU: compiled or torch, and why."""
+def _kernels() -> list[str]:
+    """Which path rotary encoding and embedding take on the CPU: compiled or torch, and why; and
+    where what is compiled lies.
+    """
     try:
         import torch
     except (ImportError, OSError):
-        return "none: they compute on the tensors of torch"
+        return ["none: they compute on the tensors of torch"]
     from ropewalk.kernels.cpu.library import Absent, library
 
     found = library()
     if isinstance(found, Absent):
-        return f"torch: {found.why}"
+        return [f"torch: {found.why}"]
     pool = "of its own" if found.openmp is None else f"of {found.openmp}"
-    return (
-        f"compiled, {found.instruction_set}, {torch.get_num_threads()} threads {pool}\n"
-        f"{'':<10}{found.path}"
-    )
+    return [
+        f"compiled, {found.instruction_set}, {torch.get_num_threads()} threads {pool}",
+        str(found.path),
+    ]
 
 
 def _usable_cores() -> int:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli import options
+from ropewalk.cli.output import columns, tell
 from ropewalk.cli.prove_options import seconds_of
-from ropewalk.errors import UsageError
+from ropewalk.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from ropewalk.extend.settings import ExtendSettings
-
-INTERRUPTED = 130
 
 
 class Gguf(StrEnum):
@@ -27,72 +27,173 @@ class Gguf(StrEnum):
     F32 = "F32"
 
 
-Model = Annotated[
+class For(StrEnum):
+    """Whom a checkpoint is made for."""
+
+    transformers = "transformers"
+    vllm = "vllm"
+    llamacpp = "llamacpp"
+    mlx = "mlx"
+
+
+HOW = "How it is extended"
+MEASURED = "What is measured"
+WRITTEN = "What is written"
+
+METHODS = (
+    "auto", "search", "linear", "ntk", "ntk-by-parts", "yarn", "llama3", "longrope", "base",
+)  # fmt: skip
+"""As `ropewalk.extend.settings` has them."""
+
+Model = options.Model
+To = Annotated[
     str,
-    typer.Argument(
-        metavar="MODEL", help="A Hugging Face folder, a .gguf file, a hub id or a known name."
+    typer.Option(
+        metavar="LENGTH",
+        help="The new context length in tokens, like 16384, 16k or 1M (k = 1024).",
+        rich_help_panel=HOW,
     ),
 ]
-To = Annotated[str, typer.Option(help="The new length in tokens, like 16384 or 16k (k = 1024).")]
 Method = Annotated[
     str,
     typer.Option(
-        help="linear, ntk, ntk-by-parts, yarn, llama3, longrope, base; auto measures them all on "
-        "the model; search looks for divisors of its own."
+        metavar="METHOD",
+        help="linear, ntk, ntk-by-parts, yarn, llama3, longrope or base; auto measures them all "
+        "on the model; search looks for divisors of its own.",
+        autocompletion=options.words(*METHODS),
+        rich_help_panel=HOW,
+    ),
+]
+ForEngine = Annotated[
+    For | None,
+    typer.Option(
+        "--for",
+        help="Take only a schedule that this engine can serve, and say how.",
+        rich_help_panel=HOW,
     ),
 ]
 Factors = Annotated[
-    Path | None, typer.Option(help="For longrope: a JSON list with a divisor a rotary pair.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="For longrope: a JSON list with one divisor for each rotary pair.",
+        rich_help_panel=HOW,
+    ),
 ]
 Base = Annotated[
-    float | None, typer.Option(help="For base: the base; without it the critical one.")
+    float | None,
+    typer.Option(
+        help="For base: the new rope_theta. Default: the critical one.", rich_help_panel=HOW
+    ),
 ]
 Headroom = Annotated[
     float | None,
     typer.Option(
         help="Make the schedule for a context this many times as long as --to. Default: 1; auto "
-        "and search try 1, 1.25, 1.5 and 2."
+        "and search try 1, 1.25, 1.5 and 2.",
+        rich_help_panel=HOW,
     ),
 ]
 Lengths = Annotated[
-    str | None, typer.Option(help="Where auto and search ask, like 12k,16000. Default: --to.")
+    str | None,
+    typer.Option(
+        metavar="LENGTHS",
+        help="The lengths at which auto and search ask, like 12k,16000. Default: --to.",
+        rich_help_panel=MEASURED,
+    ),
 ]
-Depths = Annotated[str, typer.Option(help="Percents, or how many, evenly spaced.")]
-Trials = Annotated[int, typer.Option(help="Documents that every schedule is asked about.")]
+Depths = Annotated[
+    str,
+    typer.Option(
+        metavar="DEPTHS",
+        help="Where the fact stands, in percent of the prompt; one whole number says how many, "
+        "evenly spaced.",
+        rich_help_panel=MEASURED,
+    ),
+]
+Trials = Annotated[
+    int,
+    typer.Option(help="Documents that every schedule is asked about.", rich_help_panel=MEASURED),
+]
 Minutes = Annotated[
-    float | None, typer.Option(help="Begin nothing that would not be done by then.")
+    float | None,
+    typer.Option(
+        metavar="MINUTES",
+        help="Begin nothing that would not be done within this time.",
+        rich_help_panel=MEASURED,
+    ),
 ]
-Tries = Annotated[int | None, typer.Option(help="For search: schedules to try.")]
-Seed = Annotated[int, typer.Option(help="Names the random text, and the search.")]
+Tries = Annotated[
+    int | None,
+    typer.Option(help="For search: how many schedules to try.", rich_help_panel=HOW),
+]
+Seed = Annotated[
+    int,
+    typer.Option(help="The seed of the random text and of the search.", rich_help_panel=MEASURED),
+]
 Text = Annotated[
-    Path | None, typer.Option(help="A UTF-8 file of short text; generated text without one.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Short text whose loss is watched, in UTF-8. Default: generated text.",
+        rich_help_panel=MEASURED,
+    ),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(help="A new folder, or FILE.gguf for a GGUF model; without it none is written."),
+    typer.Option(
+        metavar="PATH",
+        help="A new folder, or FILE.gguf for a GGUF model. Without it nothing is written.",
+        rich_help_panel=WRITTEN,
+    ),
 ]
 Copy = Annotated[
-    bool, typer.Option("--copy/--link", help="Copy the weights, or link the same files.")
+    bool,
+    typer.Option(
+        "--copy/--link",
+        help="Copy the weights, or link to the same files.",
+        rich_help_panel=WRITTEN,
+    ),
 ]
 GgufType = Annotated[
-    Gguf | None, typer.Option("--gguf", help="Write dequantised weights; else as stored.")
+    Gguf | None,
+    typer.Option(
+        "--gguf",
+        help="Write a GGUF's matrices dequantised. Default: as they are stored.",
+        rich_help_panel=WRITTEN,
+    ),
 ]
 Work = Annotated[
-    Path | None, typer.Option(help="Keeps answers and tries; by default below ropewalk-runs.")
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Keeps what was measured. Default: a folder in ropewalk-runs.",
+        rich_help_panel=MEASURED,
+    ),
 ]
-Device = Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")]
-Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
+Device = Annotated[str, options.device(MEASURED)]
+Dtype = Annotated[str, options.dtype(MEASURED)]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Write over a file; write what was searched even if not better."),
+    typer.Option(
+        "--force",
+        help="Write over a file, and write what was searched even if it is not better.",
+        rich_help_panel=WRITTEN,
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON document instead of text.", rich_help_panel=WRITTEN
+    ),
+]
 
 
 def extend_command(
     model: Model,
     to: To,
     method: Method = "auto",
+    for_engine: ForEngine = None,
     factors: Factors = None,
     base: Base = None,
     headroom: Headroom = None,
@@ -108,23 +209,22 @@ def extend_command(
     gguf: GgufType = None,
     work: Work = None,
     device: Device = "auto",
-    dtype: Dtype = "float32",
+    dtype: Dtype = "auto",
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Extend a model: schedule, factor, base and lengths together, measured on the model."""
     from ropewalk.cli.prove import check_can_hold
     from ropewalk.extend.settings import ExtendSettings
+    from ropewalk.lengths import parse_length
     from ropewalk.prove.plan import parse_depths, parse_lengths
     from ropewalk.prove.session import RUNS
 
-    targets = parse_lengths(to)
-    if len(targets) != 1:
-        raise UsageError(f"--to {to}: one length is wanted, like 16384 or 16k")
     settings = ExtendSettings(
         model=model,
-        target=targets[0],
+        target=parse_length(to, "--to"),
         method=method,
+        engine=None if for_engine is None else for_engine.value,
         factors=factors,
         base=base,
         headroom=headroom,
@@ -156,9 +256,10 @@ def _run(settings: ExtendSettings, *, as_json: bool) -> None:
 
     try:
         with ProofProgress() as progress:
-            found = extend(settings, Listener(progress.say, progress.share, progress.event))
+            listener = Listener(progress.say, progress.share, progress.event, progress.so_far)
+            found = extend(settings, listener)
     except KeyboardInterrupt:
-        typer.echo("interrupted; what was measured is kept, and the same command goes on", err=True)
+        tell("interrupted; what was measured is kept, and the same command goes on")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         from ropewalk.report.extend_json import extend_json
@@ -167,7 +268,7 @@ def _run(settings: ExtendSettings, *, as_json: bool) -> None:
     else:
         from ropewalk.report.extend_text import extend_lines
 
-        for line in extend_lines(found):
+        for line in extend_lines(found, columns()):
             typer.echo(line)
     if found.after is None:
         raise typer.Exit(1)

@@ -8,43 +8,48 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL", help="A Hugging Face folder, a .gguf file, a hub id or a known name."
-    ),
-]
+from ropewalk.cli import options
+from ropewalk.cli.output import columns
+from ropewalk.cli.progress import Progress
+
 Text = Annotated[
     Path | None, typer.Argument(metavar="TEXT", help="A UTF-8 file; generated text without one.")
 ]
-Length = Annotated[int, typer.Option(help="Tokens to read.")]
-WindowSize = Annotated[int, typer.Option(help="Tokens of a window of the cut evaluations.")]
-Stride = Annotated[int, typer.Option(help="Tokens that the sliding window moves by.")]
+Length = Annotated[str, typer.Option(metavar="TOKENS", help="Tokens to read, like 2048 or 8k.")]
+WindowSize = Annotated[
+    str, typer.Option(metavar="TOKENS", help="Tokens of a window of the cut evaluations.")
+]
+Stride = Annotated[
+    str, typer.Option(metavar="TOKENS", help="Tokens that the sliding window moves by.")
+]
 Seed = Annotated[int, typer.Option(help="Names the generated text.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")]
-Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 def loss_command(
-    model: Model,
+    model: options.Model,
     text: Text = None,
-    length: Length = 2048,
-    window: WindowSize = 512,
-    stride: Stride = 256,
+    length: Length = "2048",
+    window: WindowSize = "512",
+    stride: Stride = "256",
     seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Measure loss by position: whole text, sliding and non-overlapping windows, two probes."""
+    from ropewalk.lengths import parse_length
     from ropewalk.prove.loss_run import LossSettings, measure
     from ropewalk.report.loss_text import loss_json, loss_lines
 
-    settings = LossSettings(model, text, length, window, stride, seed, device, dtype)
-    found = measure(settings, lambda words: typer.echo(f"{words} ...", err=True))
+    settings = LossSettings(
+        model, text, parse_length(length, "--length"), parse_length(window, "--window"),
+        parse_length(stride, "--stride"), seed, device, dtype,
+    )  # fmt: skip
+    with Progress() as shown:
+        found = measure(settings, shown.say)
     if as_json:
         typer.echo(json.dumps(loss_json(found), indent=2, allow_nan=False))
         return
-    for line in loss_lines(found):
+    for line in loss_lines(found, columns()):
         typer.echo(line)

@@ -1,6 +1,6 @@
 """The `ropewalk` command. Every error of this package becomes one sentence and an exit code.
 
-Exit codes: 0 done, 1 it failed, 2 it was asked wrongly, 130 interrupted.
+What the codes say stands in `ropewalk.errors.EXIT_CODES`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import sys
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
 from ropewalk.cli.audit import audit_command
 from ropewalk.cli.commands import add_commands
@@ -19,8 +18,10 @@ from ropewalk.cli.compare import compare_command
 from ropewalk.cli.convert import convert_command
 from ropewalk.cli.demo import demo_command
 from ropewalk.cli.doctor import doctor_command
+from ropewalk.cli.examples import EXAMPLES
 from ropewalk.cli.explain import explain_app
 from ropewalk.cli.extend import extend_command
+from ropewalk.cli.help import HELP, Group
 from ropewalk.cli.loss import loss_command
 from ropewalk.cli.pack import pack_command
 from ropewalk.cli.prove import prove_command
@@ -29,14 +30,19 @@ from ropewalk.cli.show import show_command
 from ropewalk.cli.table.app import table_app
 from ropewalk.cli.trace import trace_command
 from ropewalk.cli.tune import tune_command
-from ropewalk.errors import RopewalkError
+from ropewalk.errors import FAILED, RopewalkError
 
 
-class _TwoWords(TyperGroup):
+class _TwoWords(Group):
     """Takes `prove diff A B` beside `prove MODEL`: a command's name may be two words.
 
     A model whose folder has the second word's name is written with its path: ./diff.
     """
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """A shell completes word by word: the second one is offered behind the first."""
+        found = super().shell_complete(ctx, incomplete)
+        return [item for item in found if " " not in item.value]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = " ".join(args[:2])
@@ -63,8 +69,10 @@ _COMMANDS = (
 
 app = typer.Typer(
     cls=_TwoWords,
-    add_completion=False,
     no_args_is_help=True,
+    subcommand_metavar="COMMAND",
+    context_settings={"help_option_names": HELP},
+    epilog=EXAMPLES[""],
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Audit and prove how much of its context window a language model really reads.",
@@ -122,13 +130,13 @@ def _run() -> None:
     except BrokenPipeError:
         # The reader of our output has gone, as `| head` does; nobody is left to be told.
         _discard_output()
-        sys.exit(1)
+        sys.exit(FAILED)
     except OSError as error:
         # Files have been turned into errors of our own where they are used, and have names.
         named = error.filename is not None
         reason = str(error) if named else f"the output cannot be written: {error.strerror or error}"
         _discard_output()
-        _fail(reason, 1)
+        _fail(reason, FAILED)
 
 
 def _fail(message: str, exit_code: int) -> NoReturn:

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from ropewalk.cli import prove_options as o
-from ropewalk.errors import UsageError
+from ropewalk.cli.output import console, show_path, tell
+from ropewalk.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
     from ropewalk.prove.session import Proof, ProofSettings
     from ropewalk.prove.subjects.endpoint.settings import EndpointSettings
 
 Choice = TypeVar("Choice", bound=StrEnum)
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """What accelerate calls its own ways to spread a model."""
@@ -44,13 +42,13 @@ def prove_command(
     haystack: o.Haystack = None,
     distractors: o.Distractors = 0,
     chat: o.Chat = False,
-    answer_tokens: o.AnswerTokens = 24,
+    answer_tokens: o.AnswerTokens = "24",
     seed: o.Seed = 0,
     controls: o.Controls = 1,
     minutes: o.Minutes = None,
     device: o.Device = "auto",
     device_map: o.DeviceMap = None,
-    dtype: o.Dtype = "float32",
+    dtype: o.Dtype = "auto",
     sharing: o.Share = None,
     calibrate: o.Calibration = None,
     price: o.Price = None,
@@ -68,6 +66,7 @@ def prove_command(
     csv: o.Csv = None,
 ) -> None:
     """Prove a model: ask for hidden facts at every length and depth, and count."""
+    from ropewalk.lengths import parse_length
     from ropewalk.prove.session import ProofSettings
 
     settings = ProofSettings(
@@ -77,7 +76,8 @@ def prove_command(
         **_asked(task, suite, documents, questions),
         **_spent(minutes, sharing, calibrate, price, dry_run),
         **_held(device, device_map, dtype),
-        haystack=haystack, distractors=distractors, chat=chat, answer_tokens=answer_tokens,
+        haystack=haystack, distractors=distractors, chat=chat,
+        answer_tokens=parse_length(answer_tokens, "--answer-tokens"),
         command=shlex.join(["ropewalk", *sys.argv[1:]]),
         endpoint=endpoint_settings(
             model, base_url, api=api, tokenizer=tokenizer, concurrency=concurrency,
@@ -134,8 +134,8 @@ def _asked(
     elif suite is not None:
         tasks = suite_of(suite)
     else:
-        # Own documents alone, where nothing else was asked for.
-        tasks = ("single",) if documents is None else ("documents",)
+        # Own documents alone, where nothing else was asked for; else what the model's files name.
+        tasks = () if documents is None else ("documents",)
     return {"tasks": tasks, "documents": documents, "questions": questions}
 
 
@@ -252,7 +252,7 @@ def run_with_progress(settings: ProofSettings) -> Proof:
     except DryRun:
         raise typer.Exit from None
     except KeyboardInterrupt:
-        typer.echo("interrupted before the first prompt", err=True)
+        tell("interrupted before the first prompt")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -271,15 +271,13 @@ def show_results(proof: Proof, *, as_json: bool, csv: Path | None) -> None:
         document = run_to_json(proof.summary, proof.rows, proof.tasks)
         typer.echo(json.dumps(document, indent=2, allow_nan=False))
     else:
-        from rich.console import Console
-
         from ropewalk.report.task_text import print_tasks
 
-        print_tasks(Console(highlight=False), proof.tasks or {"single": proof.summary})
+        print_tasks(console(), proof.tasks or {"single": proof.summary})
     if csv is not None:
         write_whole(csv, rows_to_csv(proof.rows))
-    typer.echo(f"report: {write_report(proof)}", err=as_json)
+    (tell if as_json else show_path)(f"report: {write_report(proof)}")
     if proof.result.interrupted or proof.result.out_of_time:
         done, total = proof.result.done, proof.result.done + proof.result.remaining
         why = "interrupted" if proof.result.interrupted else "out of time"
-        typer.echo(f"{why}: {done} of {total} answers are kept; the same command goes on", err=True)
+        tell(f"{why}: {done} of {total} answers are kept; the same command goes on")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ropewalk.cli.output import columns, tell
+
 RunA = Annotated[Path, typer.Argument(metavar="RUN_A", help="A run folder of ropewalk prove.")]
 RunB = Annotated[Path, typer.Argument(metavar="RUN_B", help="Another, asked the same prompts.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
@@ -37,8 +39,8 @@ def prove_diff_command(
 
         typer.echo(json.dumps(diff_json(found), indent=2, allow_nan=False))
     else:
-        for line in diff_lines(found):
+        for line in diff_lines(found, columns()):
             typer.echo(line)
     if html is not None:
         write_whole(html, diff_html(found))
-        typer.echo(f"written: {html}", err=True)
+        tell(f"written: {html}")

@@ -33,24 +33,24 @@ def show_command(
     ] = None,
 ) -> None:
     """Show a run folder's heat map, or the exact prompt and answer of one cell."""
+    from ropewalk.prove.facts import own_rows, summary_of
     from ropewalk.prove.statistics import parse_threshold
     from ropewalk.prove.store import Store
 
     bar = None if threshold is None else parse_threshold(threshold)
     with Store.read(folder) as store:
-        rows, facts = store.rows(), store.facts()
+        facts = store.facts()
+        rows = own_rows(store.rows(), facts)
         if cell is not None:
             row = find_row(rows, cell, folder)
             _print_row(row, store)
             return
-    from rich.console import Console
-
+    from ropewalk.cli.output import console
     from ropewalk.prove.by_task import by_task
-    from ropewalk.prove.facts import summary_of
     from ropewalk.report.task_text import print_tasks
 
     found = by_task(rows, facts, bar) or {"single": summary_of(rows, facts, bar)}
-    print_tasks(Console(highlight=False), found)
+    print_tasks(console(), found)
 
 
 def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
@@ -59,16 +59,17 @@ def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
     Raises UsageError for text that names no cell, and for a cell without an answer.
     """
     from ropewalk.errors import UsageError
+    from ropewalk.lengths import read_length
     from ropewalk.prove.cells import Control
 
     parts = cell.split(",")
     tasks = {row.cell.task for row in rows}
     try:
-        length, depth, trial = int(parts[0]), float(parts[1]) / 100, int(parts[2])
+        length, depth, trial = read_length(parts[0]), float(parts[1]) / 100, int(parts[2])
         further = [part.strip() for part in parts[3:]]
         control = Control(further.pop(0)) if further and further[0] in list(Control) else None
         task = further.pop(0) if further and further[0] in tasks else "single"
-        fits = not further and 0 <= depth <= 1
+        fits = length is not None and not further and 0 <= depth <= 1
     except (IndexError, ValueError):
         fits = False
     if not fits:
@@ -107,8 +108,10 @@ def _print_row(row: Row, store: Store) -> None:
     sys.stdout.flush()
     hidden = row.cell.control is not Control.NO_NEEDLE
     where = f"needle at {row.actual_depth:.1%}" if hidden else "no needle"
-    typer.echo(
-        f"\n[{answer.outcome}] expected {row.value}, printed {visible(answer.printed)!r}; "
-        f"{row.actual_length:,} tokens, {where}",
-        err=True,
+    from ropewalk.cli.output import tell
+
+    typer.echo(err=True)
+    tell(
+        f"[{answer.outcome}] expected {row.value}, printed {visible(answer.printed)!r}; "
+        f"{row.actual_length:,} tokens, {where}"
     )

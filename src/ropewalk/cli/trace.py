@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from enum import StrEnum
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ropewalk.cli import options
 
 if TYPE_CHECKING:
     from ropewalk.explain.trace import Trace
 
 
-class Dtype(StrEnum):
-    """What the model computes in."""
-
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-    float16 = "float16"
-
-
 def trace_command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL", help="A Hugging Face folder, a .gguf file, a hub id or a known name."
-        ),
-    ],
+    model: options.Model,
     text: Annotated[str, typer.Argument(metavar="TEXT", help='What to read, "The cat sat".')],
     dtype: Annotated[
-        Dtype, typer.Option(help="What to compute in; where a scale is rounded, it shows.")
-    ] = Dtype.float32,
+        str,
+        typer.Option(
+            help="What to compute in; where a scale is rounded, it shows. auto is fp32.",
+            **options.choice(*options.DTYPES),
+        ),
+    ] = "auto",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document instead of text.")
     ] = False,
@@ -40,7 +33,11 @@ def trace_command(
 
     Each step is computed here and compared with the model's own; exit code 1 where they differ.
     """
-    traced = _trace(model, text, dtype)
+    from ropewalk.cli.output import columns
+    from ropewalk.cli.progress import Progress
+
+    with Progress() as shown:
+        traced = _trace(model, text, dtype, shown.say)
     if as_json:
         document = {
             "schema": "ropewalk.trace/1",
@@ -51,27 +48,25 @@ def trace_command(
     else:
         from ropewalk.report.trace_text import trace_lines
 
-        for line in trace_lines(traced):
+        for line in trace_lines(traced, columns()):
             typer.echo(line)
     if not traced.agrees:
         raise typer.Exit(1)
 
 
-def _trace(model: str, text: str, dtype: Dtype) -> Trace:
+def _trace(model: str, text: str, dtype: str, say: Callable[[str], None]) -> Trace:
     from ropewalk.models.load import check_device, load_blocks
     from ropewalk.models.resolve import read_spec, resolve
 
     files = resolve(model)
     spec = read_spec(files)
-    _, chosen = check_device("cpu", dtype.value)
-
-    def say(words: str) -> None:
-        typer.echo(f"{words} ...", err=True)
+    _, chosen = check_device("cpu", dtype, files)
 
     say("loading torch and transformers")
     blocks, tokenizer = load_blocks(files, dtype=chosen, say=say)
     from ropewalk.explain.trace import trace, trace_gguf
 
+    say("following the text")
     if files.kind == "gguf":
         return trace_gguf(blocks, tokenizer, text, name=files.title, spec=spec)
     return trace(blocks, tokenizer, text, name=files.title, spec=spec)

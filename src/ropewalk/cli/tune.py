@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ropewalk.cli import tune_options as o
+from ropewalk.cli.output import columns, show_path, tell
 from ropewalk.cli.prove_options import seconds_of
+from ropewalk.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from ropewalk.extend.tune.session import Tuned
     from ropewalk.extend.tune.settings import TuneSettings
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
 
 
 def tune_command(
@@ -25,7 +24,7 @@ def tune_command(
     data: o.Data,
     steps: o.Steps,
     out: o.Out,
-    length: o.Length = "4096",
+    length: o.Length = None,
     rows: o.Rows = 8,
     at_once: o.AtOnce = 1,
     mask: o.Mask = True,
@@ -41,7 +40,7 @@ def tune_command(
     decay: o.Decay = "cosine",
     weight_decay: o.WeightDecay = 0.0,
     clip: o.Clip = 1.0,
-    dtype: o.Dtype = "float32",
+    dtype: o.Dtype = "auto",
     keep_activations: o.Keep = False,
     attention: o.Attention = "auto",
     lora: o.Lora = None,
@@ -64,7 +63,7 @@ def tune_command(
         context_parallel=context_parallel, command=shlex.join(["ropewalk", *sys.argv[1:]]),
         data=tuple(data), field=field, column=column, encoding=encoding,
         seconds=None if minutes is None else seconds_of(minutes),
-        **_rows(length, rows, at_once, mask, positions, cutting, boundary),
+        **_rows(checkpoint, length, rows, at_once, mask, positions, cutting, boundary),
         **_rates(steps, lr, lr_end, warmup, decay, weight_decay, clip),
         **_computed(device, dtype, keep_activations, attention),
         **_measured(gate, gate_text, prove, trials),
@@ -79,7 +78,8 @@ def tune_command(
 
 
 def _rows(
-    length: str,
+    checkpoint: str,
+    length: str | None,
     rows: int,
     at_once: int,
     mask: bool,
@@ -88,10 +88,11 @@ def _rows(
     boundary: str | None,
 ) -> dict[str, Any]:
     """What a step is made of."""
+    from ropewalk.extend.tune.length import claimed_mix
     from ropewalk.extend.tune.settings import parse_mix
 
     return {
-        "mix": parse_mix(length),
+        "mix": claimed_mix(checkpoint) if length is None else parse_mix(length),
         "rows": rows,
         "at_once": at_once,
         "mask": mask,
@@ -147,17 +148,16 @@ def _measured(
 
 def _run(settings: TuneSettings) -> Tuned | None:
     from ropewalk.cli.tune_progress import TuneProgress
+    from ropewalk.extend.tune.interrupt import Interrupted
     from ropewalk.extend.tune.session import Listener, tune
 
     try:
         with TuneProgress() as shown:
             listener = Listener(shown.say, shown.note, shown.begin, shown.step, shown.end)
             return tune(settings, listener)
-    except KeyboardInterrupt:
-        typer.echo(
-            f"interrupted; the same command goes on from the last checkpoint in {settings.out}",
-            err=True,
-        )
+    except Interrupted as stopped:
+        if str(stopped):
+            tell(str(stopped))
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -172,15 +172,14 @@ def _show(done: Tuned, settings: TuneSettings, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(tune_json(done), indent=2, allow_nan=False))
     else:
-        for line in tune_lines(done):
+        for line in tune_lines(done, columns()):
             typer.echo(line)
     report = done.folder / "report.html"
     write_whole(report, tune_html(done, settings))
-    typer.echo(f"report: {report}", err=as_json)
+    (tell if as_json else show_path)(f"report: {report}")
     if not done.gate.passed:
-        typer.echo(
+        tell(
             f"ropewalk: the gate of {settings.gate:g} fails; the model is kept apart in "
-            f"{done.model}",
-            err=True,
+            f"{done.model}"
         )
         raise typer.Exit(1)

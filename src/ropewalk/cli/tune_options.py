@@ -1,4 +1,4 @@
-"""The options of `ropewalk tune`, as its help prints them."""
+"""The options of `ropewalk tune`, as its help prints them: in groups, the most used first."""
 
 from __future__ import annotations
 
@@ -7,84 +7,220 @@ from typing import Annotated
 
 import typer
 
+from ropewalk.cli import options
+
+RUN = "The run"
+ROWS = "Rows"
+TEXTS = "Reading texts"
+RATES = "Steps of the optimiser"
+COMPUTE = "How it is computed"
+MEASURED = "What is measured"
+
 Checkpoint = Annotated[
     str,
-    typer.Argument(
-        metavar="CHECKPOINT",
-        help="A Hugging Face folder, a .gguf file, a hub id or a known name.",
-    ),
+    typer.Argument(metavar="CHECKPOINT", help=options.MODEL, autocompletion=options.models),
 ]
 Data = Annotated[
     list[Path],
     typer.Option(
-        help="Text, JSON lines, Parquet, rows of ropewalk pack, or a folder; may be given again."
+        metavar="PATH",
+        help="Text, JSON lines, Parquet, rows of ropewalk pack, or a folder; may be given again.",
+        rich_help_panel=RUN,
     ),
 ]
-Steps = Annotated[int, typer.Option(help="Updates of the weights.")]
-Out = Annotated[Path, typer.Option(help="The run folder; the same command goes on with it.")]
-Length = Annotated[
-    str, typer.Option(help="Tokens of a row: 4096 or 4k, or several with weights: 4096:3,1024:1.")
+Steps = Annotated[int, typer.Option(help="How often the weights are updated.", rich_help_panel=RUN)]
+Out = Annotated[
+    Path,
+    typer.Option(
+        metavar="FOLDER",
+        help="The run folder; the same command goes on with what lies there.",
+        rich_help_panel=RUN,
+    ),
 ]
-Rows = Annotated[int, typer.Option(help="Rows of the longest length a step, over all processes.")]
-AtOnce = Annotated[int, typer.Option(help="Rows that go through the model together.")]
-Mask = Annotated[bool, typer.Option("--mask/--no-mask", help="Keep the documents of a row apart.")]
+Length = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LENGTHS",
+        help="Tokens of a row: 4096 or 4k, or several with weights: 4k:3,1k:1. Default: as many "
+        "as the checkpoint claims to read.",
+        rich_help_panel=ROWS,
+    ),
+]
+Rows = Annotated[
+    int,
+    typer.Option(
+        help="Rows of the longest length in a step, over all processes.", rich_help_panel=ROWS
+    ),
+]
+AtOnce = Annotated[
+    int, typer.Option(help="Rows that go through the model together.", rich_help_panel=ROWS)
+]
+Mask = Annotated[
+    bool,
+    typer.Option(
+        "--mask/--no-mask",
+        help="Keep the documents of a row from attending to one another.",
+        rich_help_panel=ROWS,
+    ),
+]
 Positions = Annotated[
     str,
     typer.Option(
-        help="reset (each piece from 0), document (from its place there), running (on and on)."
+        help="position_ids of a piece: reset counts from 0, document from the piece's place in "
+        "its document, running from its place in the row.",
+        rich_help_panel=ROWS,
+        **options.choice("reset", "document", "running"),
     ),
 ]
-Cutting = Annotated[str, typer.Option(help="kept (documents whole where they fit) or split.")]
+Cutting = Annotated[
+    str,
+    typer.Option(
+        help="kept leaves documents whole where they fit into a row; split cuts them where a row "
+        "ends.",
+        rich_help_panel=ROWS,
+        **options.choice("kept", "split"),
+    ),
+]
 Boundary = Annotated[
     str | None,
-    typer.Option(help="Around documents: eos, bos, both, none, an id. Default: eos if there is."),
+    typer.Option(
+        metavar="eos|bos|both|none|ID",
+        help="The tokens around every document. Default: eos where the tokenizer has one.",
+        rich_help_panel=ROWS,
+    ),
 ]
-Field = Annotated[str, typer.Option(help="The text of a JSON record.")]
-Column = Annotated[str | None, typer.Option(help="The text in Parquet. Default: as --field.")]
-Encoding = Annotated[str, typer.Option(help="Of text files and JSON lines.")]
-Rate = Annotated[float, typer.Option("--lr", help="The highest learning rate.")]
-RateEnd = Annotated[float, typer.Option("--lr-end", help="The last one, as a share of --lr.")]
+Field = Annotated[
+    str, typer.Option(help="The field of a JSON record with the text.", rich_help_panel=TEXTS)
+]
+Column = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of Parquet with the text. Default: as --field.", rich_help_panel=TEXTS
+    ),
+]
+Encoding = Annotated[
+    str, typer.Option(help="The encoding of text files and JSON lines.", rich_help_panel=TEXTS)
+]
+Rate = Annotated[
+    float, typer.Option("--lr", help="The highest learning rate.", rich_help_panel=RATES)
+]
+RateEnd = Annotated[
+    float,
+    typer.Option(
+        "--lr-end", help="The last learning rate, as a share of --lr.", rich_help_panel=RATES
+    ),
+]
 Warmup = Annotated[
     int | None,
-    typer.Option(help="Steps on which the rate rises. Default: 10, or all of a shorter run."),
+    typer.Option(
+        help="Steps on which the learning rate rises. Default: 10, or all of a shorter run.",
+        rich_help_panel=RATES,
+    ),
 ]
-Decay = Annotated[str, typer.Option(help="After that: cosine, linear or constant.")]
-WeightDecay = Annotated[float, typer.Option(help="AdamW's, of matrices.")]
-Clip = Annotated[float, typer.Option(help="The longest gradient that is let through whole.")]
+Decay = Annotated[
+    str,
+    typer.Option(
+        help="How the learning rate falls after that.",
+        rich_help_panel=RATES,
+        **options.choice("cosine", "linear", "constant"),
+    ),
+]
+WeightDecay = Annotated[
+    float, typer.Option(help="AdamW's weight decay of matrices.", rich_help_panel=RATES)
+]
+Clip = Annotated[
+    float,
+    typer.Option(help="The norm that a longer gradient is scaled down to.", rich_help_panel=RATES),
+]
 Dtype = Annotated[
-    str, typer.Option(help="float32 or bfloat16, to compute in; weights stay float32.")
+    str,
+    typer.Option(
+        help="What to compute in; the weights themselves stay fp32. auto: bf16 where they were "
+        "stored in 16 bits and a GPU computes it, else fp32.",
+        rich_help_panel=COMPUTE,
+        **options.choice("auto", "bf16", "fp32"),
+    ),
 ]
 Keep = Annotated[
     bool,
-    typer.Option("--keep-activations", help="More memory, less time: compute no block twice."),
+    typer.Option(
+        "--keep-activations",
+        help="Take more memory and less time: compute no block twice.",
+        rich_help_panel=COMPUTE,
+    ),
 ]
+ATTENTION = (
+    "auto", "packed", "sdpa", "flex_attention", "eager", "flash_attention_2", "flash_attention_3",
+)  # fmt: skip
+"""As `ropewalk.extend.tune.settings` has them."""
 Attention = Annotated[
     str,
     typer.Option(
+        metavar="NAME",
         help="packed (document by document), sdpa, flex_attention, eager, flash_attention_2 or "
-        "flash_attention_3; auto takes packed on a CPU where the model answers alike, else sdpa."
+        "flash_attention_3; auto takes packed on a CPU where the model answers alike, else sdpa.",
+        autocompletion=options.words(*ATTENTION),
+        rich_help_panel=COMPUTE,
     ),
 ]
-Lora = Annotated[int | None, typer.Option(help="Train adapters of this rank, and nothing else.")]
-Every = Annotated[int, typer.Option("--checkpoint-every", help="Steps between checkpoints.")]
-Seed = Annotated[int, typer.Option(help="Draws the order of the rows.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")]
+Lora = Annotated[
+    int | None,
+    typer.Option(
+        metavar="RANK",
+        help="Train adapters of this rank, and nothing else.",
+        rich_help_panel=COMPUTE,
+    ),
+]
+Every = Annotated[
+    int,
+    typer.Option("--checkpoint-every", help="Steps between checkpoints.", rich_help_panel=RUN),
+]
+Seed = Annotated[int, typer.Option(help="The seed of the order of the rows.", rich_help_panel=RUN)]
+Device = Annotated[str, options.device(COMPUTE)]
 GateShare = Annotated[
     float | None,
-    typer.Option("--gate", help="Fail if short text costs more by this share, like 0.02."),
+    typer.Option(
+        "--gate",
+        metavar="SHARE",
+        help="Fail where the loss of short text rises by more than this share, like 0.02.",
+        rich_help_panel=MEASURED,
+    ),
 ]
 GateText = Annotated[
-    Path | None, typer.Option(help="Short text that is measured; generated text without one.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The short text whose loss is measured. Default: generated text.",
+        rich_help_panel=MEASURED,
+    ),
 ]
 Prove = Annotated[
-    str | None, typer.Option(help="Prove these lengths before and after, like 1k,4k.")
+    str | None,
+    typer.Option(
+        metavar="LENGTHS",
+        help="Prove these lengths before and after, like 1k,4k.",
+        rich_help_panel=MEASURED,
+    ),
 ]
-Trials = Annotated[int, typer.Option(help="Of each cell of these proofs.")]
+Trials = Annotated[
+    int,
+    typer.Option(help="Prompts of each length and depth of --prove.", rich_help_panel=MEASURED),
+]
 ContextParallel = Annotated[
-    int, typer.Option(help="Processes that share a row: 1, more is not to be had yet.")
+    int,
+    typer.Option(help="Processes that share a row; only 1 is there yet.", rich_help_panel=COMPUTE),
 ]
 Minutes = Annotated[
     float | None,
-    typer.Option(help="Of training: begin no step that would end later, and write the model."),
+    typer.Option(
+        metavar="MINUTES",
+        help="Begin no step that would end after so much training, and write the model.",
+        rich_help_panel=RUN,
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON document instead of text.", rich_help_panel=MEASURED
+    ),
+]

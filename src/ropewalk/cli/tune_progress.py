@@ -1,124 +1,74 @@
-"""How training shows itself: a bar, and the curve of the losses growing above it.
-
-On a terminal the curve is drawn anew with every step; elsewhere a plain line is written now and
-then, so that a log stays readable. All of it goes to stderr: stdout is for results.
-"""
+"""How training shows itself: the usual bar, and the curve of the losses growing above it."""
 
 from __future__ import annotations
 
-import sys
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ropewalk.cli.progress import SECONDS_BETWEEN_LINES, clock
+from ropewalk.cli.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.live import Live
 
     from ropewalk.extend.tune.loop import StepResult
 
 CURVE_HEIGHT = 8
-BAR_WIDTH = 24
+WIDEST_CURVE = 100
 
 
-class TuneProgress:
-    """A context manager whose methods fit `ropewalk.extend.tune.session.Listener`."""
+class TuneProgress(Progress):
+    """Progress whose methods fit `ropewalk.extend.tune.session.Listener`."""
 
-    def __init__(self) -> None:
-        from rich.console import Console
-
-        self._console = Console(stderr=True, highlight=False)
-        self._on_terminal = sys.stderr.isatty() and not self._console.is_dumb_terminal
-        self._live: Live | None = None
-        self._total = 0
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        # What is drawn above the bar is asked for before anything else is known.
         self._steps: list[StepResult] = []
-        self._begun = self._last_line = time.monotonic()
-        self._taken = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.end()
-
-    def say(self, phase: str) -> None:
-        """Name the phase that begins."""
-        self._line(f"{phase} ...")
-
-    def note(self, sentence: str) -> None:
-        """Say what was found out about the run."""
-        self._line(sentence)
+        self._total = self._before = 0
+        super().__init__(now=now)
 
     def begin(self, total: int, steps: list[StepResult]) -> None:
         """Training begins, or goes on behind `steps`, to be `total` steps."""
-        from rich.live import Live
-
-        self._total, self._steps, self._taken = total, list(steps), 0
-        self._begun = time.monotonic()
-        if self._on_terminal:
-            self._live = Live(
-                console=self._console, get_renderable=self._drawn, refresh_per_second=4,
-                transient=True,
-            )  # fmt: skip
-            self._live.start()
+        self.say("training")
+        self._total, self._steps = total, list(steps)
+        # Steps of earlier calls say nothing of the pace of this one.
+        self._before = len(steps)
 
     def step(self, result: StepResult) -> None:
         """A step has been taken."""
         self._steps.append(result)
-        self._taken += 1
-        now = time.monotonic()
-        due = now - self._last_line >= SECONDS_BETWEEN_LINES or result.step == self._total
-        if self._live is None and due:
-            self._last_line = now
-            self._line(self._words())
+        taken, total = len(self._steps) - self._before, self._total
+        left = (self._now() - self._begun) / taken * (total - result.step)
+        count = f"step {result.step}/{total}"
+        if self._bar is None:
+            count += f", {step_words(result)}"
+        self._show("training", result.step, total, count, left)
 
     def end(self) -> None:
         """Training has stopped."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-            if self._steps:
-                self._line(self._words())
+        if self._bar is not None and self._steps:
+            last = self._steps[-1]
+            self.note(f"training step {last.step}/{self._total}, {step_words(last)}")
+        self._steps = []
 
-    def _words(self) -> str:
-        if not self._steps:
-            return f"step 0/{self._total}"
-        last = self._steps[-1]
-        passed = time.monotonic() - self._begun
-        left = (
-            ""
-            if not self._taken
-            else (f", ETA {clock(passed / self._taken * (self._total - last.step))}")
-        )
-        return (
-            f"step {last.step}/{self._total}, loss {last.loss:.4f}, rate {last.rate:.2e}, "
-            f"gradient {last.norm:.3g}, {last.read / last.seconds:,.0f} tokens/s{left}"
-        )
-
-    def _drawn(self) -> RenderableType:
-        from rich.console import Group
-        from rich.progress_bar import ProgressBar
+    def _above(self) -> list[RenderableType]:
         from rich.text import Text
 
+        from ropewalk.report.layout import wrapped
         from ropewalk.report.tune_text import curve_lines
 
-        width = max(40, min(100, self._console.width))
-        lines = curve_lines([each.loss for each in self._steps], width, CURVE_HEIGHT)
-        done = self._steps[-1].step if self._steps else 0
-        return Group(
-            *(Text(line, no_wrap=True) for line in lines),
-            ProgressBar(total=max(1, self._total), completed=done, width=BAR_WIDTH),
-            Text(self._words(), overflow="ellipsis"),
+        if not self._steps:
+            return []
+        room = self._console.width
+        curve = curve_lines(
+            [each.loss for each in self._steps], min(WIDEST_CURVE, room), CURVE_HEIGHT
         )
+        last = wrapped(step_words(self._steps[-1]), room)
+        return [Text(line, no_wrap=True) for line in (*curve, *last)]
 
-    def _line(self, text: str) -> None:
-        from ropewalk.report.text import visible
 
-        self._console.print(visible(text), markup=False, soft_wrap=True)
+def step_words(result: StepResult) -> str:
+    """What a step of training came to."""
+    return (
+        f"loss {result.loss:.4f}, rate {result.rate:.2e}, gradient {result.norm:.3g}, "
+        f"{result.read / result.seconds:,.0f} tokens/s"
+    )

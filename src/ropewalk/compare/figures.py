@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ropewalk.errors import StoreError
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class WindowLoss:
     """The mean loss in nats of the same `tokens` tokens, read in windows.
@@ -27,6 +29,7 @@ class WindowLoss:
     far_tokens: int
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class PositionLoss:
     """The mean loss of the tokens at positions `start` to `end` (exclusive) of one long reading."""
@@ -36,6 +39,7 @@ class PositionLoss:
     mean: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Recall:
     """Prompts of `length` tokens that ask for a value told `distance` tokens ago; exact hits."""
@@ -51,6 +55,7 @@ class Recall:
         return self.hits / self.asked
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LayerProbe:
     """How well a linear map reads the position off the hidden state before block `layer`.
@@ -65,6 +70,7 @@ class LayerProbe:
     error: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What one decoder makes of windows within and beyond its trained length.
@@ -88,6 +94,7 @@ class Reading:
         return (min if near else max)(found, key=lambda each: each.distance)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Everything measured of one variant under one seed.

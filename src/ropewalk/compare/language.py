@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropewalk.errors import LengthError
+from ropewalk.short import short
 
 WORD, NAME, VALUE, FACT = 0, 1, 2, 3
 """Kinds of token."""
@@ -35,6 +36,7 @@ _CLASSES = 4
 _SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "zo")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Streams:
     """Tokens (rows, length) int64, the kind of each int8, and for a value how many tokens before
@@ -46,6 +48,7 @@ class Streams:
     distances: NDArray[np.int32]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Prompts that end in a name: tokens (rows, length) int64, and the value's token of each."""
@@ -54,6 +57,7 @@ class Asked:
     answers: NDArray[np.int64]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Language:
     """Sizes of the vocabulary, and how often a name comes up.

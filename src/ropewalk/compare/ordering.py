@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from ropewalk.compare.figures import Figures, Reading
 from ropewalk.compare.settings import FAR
+from ropewalk.short import short
 
 HARD = 1.25
 """A loss that grows by a quarter or more degrades hard."""
@@ -27,6 +28,7 @@ _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 """Student's two-sided 95 % quantiles for 1 to 10 degrees of freedom; beyond, the last one."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A mean over `count` seeds with its 95 % interval; without width for one seed."""
@@ -37,6 +39,7 @@ class Interval:
     count: int
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A published statement, whether it was reproduced here, and the figures it rests on.

@@ -22,6 +22,7 @@ from ropewalk.compare.store import Store, opened
 from ropewalk.decoder import Decoder, encoding_of
 from ropewalk.errors import RopewalkError, UsageError
 from ropewalk.positions.base import Description
+from ropewalk.short import short
 
 PARTS = 10
 """Of the training curve."""
@@ -37,6 +38,7 @@ class Listener(Protocol):
         """How far it is."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """All figures: by variant and seed, and tokens a second by variant's name.

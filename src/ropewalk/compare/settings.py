@@ -11,6 +11,7 @@ from typing import get_args
 from ropewalk.compare.language import Language
 from ropewalk.decoder import DecoderConfig, Position
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 EVERY: tuple[Position, ...] = get_args(Position)
 """All encodings, in the order in which they are shown."""
@@ -25,6 +26,7 @@ FAR = 4
 """The multiple at which the orderings are tested."""
 
 
+@short
 @dataclass(frozen=True, slots=True, order=True)
 class Variant:
     """An encoding, and whether it is added again before every block."""
@@ -38,6 +40,7 @@ class Variant:
         return f"{self.position}{AGAIN if self.again else ''}"
 
 
+@short
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that the figures of a comparison follow from, machine apart.

@@ -1,7 +1,8 @@
 """llama.cpp's options for rotary scaling, written and read.
 
 They act on the layers that see everything, over what the file says; they cannot hold a list of
-divisors, unrounded ramp ends or an amplitude, which only a GGUF file can.
+divisors, unrounded ramp ends or an amplitude, which only a GGUF file can. Its server serves no more
+than the context length in the file, whatever --ctx-size says; --override-kv restates that key.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ropewalk.dialects.flags import split_flags, whole
-from ropewalk.dialects.same import Dialect, require_same
+from ropewalk.dialects.gguf.names import ARCHITECTURE_OF
+from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import attention_factor, ntk_base, schedule, yarn_mscale
 from ropewalk.rope.scaling import (
@@ -33,39 +35,50 @@ VERSION = "rules of llama.cpp in autumn 2026"
 
 _NUMBERS = ("--rope-scale", "--rope-freq-base", "--rope-freq-scale", "--yarn-beta-fast",
             "--yarn-beta-slow")  # fmt: skip
-_OPTIONS = {
-    **{name: name for name in ("--ctx-size", "--rope-scaling", "--yarn-orig-ctx", *_NUMBERS)},
-    "-c": "--ctx-size",
-}
-_REMEDY = "write it into the file with --to gguf"
+_WORDS = ("--ctx-size", "--rope-scaling", "--yarn-orig-ctx", "--override-kv")
+_OPTIONS = {**{name: name for name in (*_WORDS, *_NUMBERS)}, "-c": "--ctx-size"}
+_IN_FILE = "write it into the file with --to gguf"
+_IN_CONVERTED = (
+    "convert the model with its convert_hf_to_gguf.py, and write the schedule into that file: "
+    "ropewalk convert MODEL --to gguf --weights FILE.gguf --out NEW.gguf"
+)
 
 _IN_TENSORS = (Llama3, LongRope, PairDivisors, Proportional)
 """Scalings that lie in tensors of the file, which no option switches off."""
 
 
-def write_flags(spec: PositionSpec, file: PositionSpec, length: int | None = None) -> str:
+def write_flags(
+    spec: PositionSpec, file: PositionSpec, length: int | None = None, *, remedy: str = ""
+) -> str:
     """The options that make llama.cpp turn a file as `spec` says, as one shell line.
 
     `file` is what llama.cpp computes for the file without options. `length` in tokens is the
-    size of the context (the claimed length where None), always stated. Raises ScheduleError,
-    naming field, value and remedy, where options cannot make it so.
+    size of the context (the claimed length where None), always stated, and once more in place of
+    the file's own where that is shorter. Raises ScheduleError, naming field, value and remedy
+    (`remedy` where it is given), where options cannot make it so.
     """
     served = length or spec.claimed.tokens
-    dialect = Dialect("llama.cpp's options", _REMEDY, most=served)
+    usual = _IN_FILE if _is_gguf(file) else _IN_CONVERTED
+    dialect = Dialect("llama.cpp's options", remedy or usual, most=served)
     if served is None:
         raise dialect.refusal("--ctx-size", "of no tokens", "no length is claimed",
                               "give --length")  # fmt: skip
-    line = f"--ctx-size {served}"
+    line = f"--ctx-size {served}{_restated(file, served, dialect)}"
     changed = [
         (group, group.encoding)
         for group, present in zip(spec.groups, file.groups, strict=False)
         if isinstance(group.encoding, Rotary) and _differs(group.encoding, present, served)
     ]
     if changed:
+        require_one_list(spec, served, dialect)
         told = [_flags(group, rotary, dialect) for group, rotary in changed]
         if any(flags != told[0] for flags in told):
             raise dialect.refusal("more than one schedule", "", "one serves all layers")
         line = f"{told[0]} {line}"
+    elif served > (file.claimed.tokens or served):
+        # Without it a formula would take the restated length for that of the training.
+        lengths = {_formula_length(rotary.scaling) for _, rotary in file.rotary_groups()}
+        line = "".join(f"--yarn-orig-ctx {n} " for n in lengths if n is not None) + line
     try:
         found = read_flags(line, file)
     except ScheduleError as error:
@@ -83,6 +96,8 @@ def read_flags(text: str, file: PositionSpec) -> PositionSpec:
     a rule that is not known here.
     """
     options = split_flags(text, _OPTIONS, "llama.cpp")
+    if (stated := options.pop("--override-kv", None)) is not None:
+        file = _with_length(file, stated)
     numbers = {name: _number(name, options[name]) for name in _NUMBERS if name in options}
     kind = options.get("--rope-scaling")
     if kind not in (None, "none", "linear", "yarn"):
@@ -97,8 +112,72 @@ def read_flags(text: str, file: PositionSpec) -> PositionSpec:
         groups = tuple(_under(group, kind, options, numbers, file) for group in groups)
     claimed = file.claimed
     if (size := options.get("--ctx-size")) is not None:
-        claimed = Length(whole("--ctx-size", size), "--ctx-size")
+        asked = whole("--ctx-size", size)
+        if claimed.tokens is None or asked <= claimed.tokens:
+            claimed = Length(asked, "--ctx-size")
+        else:
+            source = f"{claimed.source}, which --ctx-size {asked} does not lift"
+            claimed = Length(claimed.tokens, source)
     return replace(file, groups=groups, claimed=claimed)
+
+
+def _is_gguf(file: PositionSpec) -> bool:
+    return file.format.startswith("GGUF")
+
+
+def _architecture(file: PositionSpec) -> str | None:
+    """The prefix of the file's keys; None where its converter's word is not known here."""
+    return file.model_type if _is_gguf(file) else ARCHITECTURE_OF.get(file.model_type)
+
+
+def _restated(file: PositionSpec, served: int, dialect: Dialect) -> str:
+    """The option that lifts the file's own length to `served`, "" where none is needed.
+
+    The server caps every slot at it: "the slot context exceeds the training context of the model".
+    """
+    limit = file.claimed.tokens
+    if limit is None or served <= limit:
+        return ""
+    if (name := _architecture(file)) is None:
+        raise dialect.refusal(
+            "--ctx-size",
+            served,
+            f"the server stops at the {limit} tokens that the file claims, and llama.cpp's name "
+            f"for {file.model_type}, with which --override-kv begins, is not known here",
+            "give the converted GGUF file",
+        )
+    return f" --override-kv {name}.context_length=int:{served}"
+
+
+def _with_length(file: PositionSpec, stated: str) -> PositionSpec:
+    """The file with the length that --override-kv puts in place of its own."""
+    key, _, value = stated.partition("=int:")
+    name = _architecture(file)
+    if not key.endswith(".context_length") or (name and key != f"{name}.context_length"):
+        raise ScheduleError(
+            f"--override-kv {stated[:80]!r} does not restate the length of this "
+            f"{file.model_type} file; {name or 'ARCHITECTURE'}.context_length=int:TOKENS is allowed"
+        )
+    tokens, old = whole("--override-kv", value), file.claimed.tokens
+    groups = []
+    for group in file.groups:
+        scaling = getattr(group.encoding, "scaling", None)
+        fallen = not file.trained.stated and old is not None and _formula_length(scaling) == old
+        if fallen and isinstance(scaling, Yarn) and isinstance(group.encoding, Rotary):
+            # Its length was the file's own, for want of an original one.
+            scaling = replace(scaling, ramp_length=tokens)
+            group = replace(group, encoding=replace(group.encoding, scaling=scaling))
+        groups.append(group)
+    return replace(file, groups=tuple(groups), claimed=Length(tokens, "--override-kv"))
+
+
+def _formula_length(scaling: Scaling | None) -> int | None:
+    """The original length that llama.cpp's formula takes, where the scaling has one."""
+    match scaling:
+        case Yarn(ramp_length=length) | LongRope(switch_length=length):
+            return length
+        case _:
+            return None
 
 
 def _differs(wanted: Rotary, present: LayerGroup, served: int) -> bool:

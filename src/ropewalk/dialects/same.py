@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.scaling import UnknownScaling, name_of
+from ropewalk.rope.scaling import LongRope, UnknownScaling, name_of
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import Encoding, LayerGroup, PositionSpec, Rotary
+from ropewalk.short import short
 
 SINGLE = 2.5e-7
 """Relative room for a number that a file holds in single precision."""
@@ -26,6 +27,7 @@ STILL = 1e-20
 """Radians a token; at a billion tokens such a pair has not turned."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """A dialect's name and what to do where it cannot hold a number.
@@ -78,6 +80,25 @@ def require_same(wanted: PositionSpec, found: PositionSpec, dialect: Dialect) ->
         raise dialect.refusal(
             "the trained length", trained.tokens, f"{found.trained.tokens} would be read back"
         )
+
+
+def require_one_list(spec: PositionSpec, served: int, dialect: Dialect) -> None:
+    """Raise ScheduleError for longrope's two lists where an engine takes one for every prompt."""
+    for _, rotary in spec.rotary_groups():
+        match rotary.scaling:
+            case LongRope(short_factor=short, long_factor=long, switch_length=switch) if (
+                short != long and served > switch
+            ):
+                raise dialect.refusal(
+                    "longrope",
+                    "of two lists",
+                    "it takes one of them for every prompt, so that short ones would turn by the "
+                    "long factors",
+                    f"serve at most {switch} tokens, or choose a schedule that is the same for "
+                    "every prompt",
+                )
+            case _:
+                continue
 
 
 def _lengths(spec: PositionSpec, most: int | None) -> list[int | None]:

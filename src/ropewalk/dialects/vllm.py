@@ -21,7 +21,7 @@ from ropewalk.dialects.hf.lengths import CLAIMED_KEYS
 from ropewalk.dialects.hf.read import read_config
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.dialects.hf.write import text_part, write_config
-from ropewalk.dialects.same import Dialect, require_same
+from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import attention_factor
 from ropewalk.rope.scaling import LongRope
@@ -57,6 +57,7 @@ def write_overrides(
             f"it is above the claimed length {claimed}",
             "choose a schedule for that length with --rope",
         )
+    require_one_list(spec, served, dialect)
     written = write_config(spec, config, 5)
     family = find_family(Section(written, "config.json"), Notes())
     path = [part for part in family.config.path.split(".") if part]

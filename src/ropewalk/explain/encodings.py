@@ -25,6 +25,7 @@ from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.t5 import T5Bias
 from ropewalk.positions.xpos import XPos
 from ropewalk.rope import spec
+from ropewalk.short import short
 
 D_MODEL, HEADS, HEAD_DIM = 64, 8, 64
 ROWS = 1024
@@ -40,6 +41,7 @@ RAW_INDEX = Description(
 )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class EncodingRow:
     """One encoding: its description, and what was measured of it."""

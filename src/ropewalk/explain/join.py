@@ -8,14 +8,18 @@ only the mask gives it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import UsageError
+from ropewalk.models.load import table_rows
 from ropewalk.packing.layout import Counting, Layout
+from ropewalk.packing.table_rows import check_rows
+from ropewalk.prove.tokens import Tokens
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,6 +28,7 @@ WAYS = ("nothing between", "boundary token", "positions reset", "mask")
 """How two documents are joined; from the second on each keeps what the one before it has."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two documents, and at the end of `b` the beginning of an answer about it.
@@ -38,6 +43,7 @@ class Pair:
     value_b: str | None = None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Reading:
     """B read in one way, averaged over the pairs.
@@ -57,6 +63,7 @@ class Reading:
     most: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Join:
     """What was measured: `alone` first, then each way. `tokens`: B's, in all pairs."""
@@ -119,9 +126,14 @@ def draw_pairs(number: int, seed: int) -> tuple[Pair, ...]:
 
 
 def join_of(
-    name: str, pairs: Sequence[Pair], *, device: str = "auto", dtype: str = "float32"
+    name: str,
+    pairs: Sequence[Pair],
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    say: Callable[[str], None] = lambda _: None,
 ) -> tuple[str, Join]:
-    """Load a model and measure: its title, and what was measured.
+    """Load a model and measure: its title, and what was measured; `say` is told of each phase.
 
     Raises as `ropewalk.models.load.load` and `measure_join`, and UsageError for rows longer than
     the model's claimed length, where what is measured would no longer be the joining alone.
@@ -134,8 +146,9 @@ def join_of(
 
     files = resolve(name)
     spec = read_spec(files)
-    chosen, kind = check_device(device, dtype)
-    loaded = load(files, device=chosen, dtype=kind)
+    chosen, kind = check_device(device, dtype, files)
+    loaded = load(files, device=chosen, dtype=kind, say=say)
+    say("reading the documents, together and alone")
     install(loaded.model, spec, None)
     limit = spec.claimed.tokens
     return files.title, measure_join(loaded.model, loaded.tokenizer, pairs, limit=limit)
@@ -147,11 +160,13 @@ def measure_join(
     """Read every pair in every way. `model` is a causal model of transformers.
 
     Raises UsageError for no pair, a document without tokens, rows of more than `limit` tokens,
-    values that begin alike, and a tokenizer without a token to put between documents.
+    values that begin alike, and a tokenizer without a token to put between documents; RowError
+    for a token that the table has no row for.
     """
-    boundary, opening = _boundary(tokenizer), _opening(tokenizer)
+    boundary, opening = _boundary(tokenizer), list(Tokens(tokenizer).opening)
     if not pairs:
         raise UsageError("there is no pair of documents to join")
+    _check_rows(table_rows(model), tokenizer, pairs, [*opening, boundary])
     found: dict[str, list[_One]] = {way: [] for way in ("B alone", *WAYS)}
     tokens = 0
     for pair in pairs:
@@ -298,10 +313,14 @@ def _continued(tokenizer: Any, text: str, ids: list[int], value: str) -> list[in
     return whole[len(ids) :]
 
 
-def _opening(tokenizer: Any) -> list[int]:
-    """What the tokenizer puts before every text: a BOS, or nothing."""
-    first = tokenizer("a")["input_ids"][:1]
-    return list(first) if first == [tokenizer.bos_token_id] else []
+def _check_rows(rows: int, tokenizer: Any, pairs: Sequence[Pair], around: list[int]) -> None:
+    """Raise RowError for a token that the table has no row for, of a document or around one."""
+    spell = tokenizer.convert_ids_to_tokens
+    check_rows(around, rows, spell, "what stands around a document")
+    for number, pair in enumerate(pairs, 1):
+        for name, text in (("A", pair.a), ("B", pair.b)):
+            where = f"document {name} of pair {number}"
+            check_rows(_ids(tokenizer, text), rows, spell, where)
 
 
 def _boundary(tokenizer: Any) -> int:

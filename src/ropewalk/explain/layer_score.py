@@ -17,7 +17,8 @@ from torch import Tensor
 from ropewalk.errors import UsageError
 from ropewalk.explain.layers import layer_states
 from ropewalk.explain.occurrences import Occurrence, Pieces, Place, occurrence_at
-from ropewalk.explain.watch import find_parts
+from ropewalk.explain.watch import Parts, find_parts
+from ropewalk.short import short
 from ropewalk.tables.score.datasets import PairSet
 from ropewalk.tables.score.pairs import PairScore, score_pairs
 
@@ -30,6 +31,7 @@ of all, which sees nothing and on which attention rests."""
 _AT_ONCE = 64
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LayerScore:
     """One layer: a score for each benchmark, as it is and less the mean vector of all words."""
@@ -39,6 +41,7 @@ class LayerScore:
     centred: tuple[PairScore, ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LayerScores:
     """All layers, from the table on. `pieces` stands for a word of several tokens."""
@@ -62,7 +65,8 @@ def layer_scores(
     """Score a transformers model without a head, in eval mode on the CPU, layer by layer.
 
     `frame` holds {} once, for the word; `share` is told how many words of how many are done.
-    Raises UsageError for another frame and for no pairs, ModelFileError as `layer_states`.
+    Raises UsageError for another frame and for no pairs, RowError for a word's token without a row,
+    ModelFileError as `layer_states`.
     """
     if frame.count("{}") != 1:
         raise UsageError(f"the frame is {frame!r:.80}; it holds {{}} once, in the word's place")
@@ -74,7 +78,10 @@ def layer_scores(
         occurrence_at(tokenizer, word, frame.replace("{}", word), Place(0, start, 1, 1))
         for word in words
     ]
-    names, states = _states(model, name, placed, pieces, share)
+    parts = find_parts(model, name)
+    for each in placed:
+        parts.check_rows(each.ids, tokenizer, f"the text {each.text!r}")
+    names, states = _states(model, parts, placed, pieces, share)
     at = {word: i for i, word in enumerate(words)}
     return LayerScores(
         name,
@@ -89,13 +96,12 @@ def layer_scores(
 
 def _states(
     model: Any,
-    name: str,
+    parts: Parts,
     placed: Sequence[Occurrence],
     pieces: Pieces,
     share: Callable[[int, int], None],
 ) -> tuple[tuple[str, ...], list[Tensor]]:
     """The layers' names, and of each layer the words' vectors (words, d_model)."""
-    parts = find_parts(model, name)
     # Texts of one length go together, and none is padded.
     order = sorted(range(len(placed)), key=lambda i: (len(placed[i].ids), i))
     batches: list[list[int]] = []

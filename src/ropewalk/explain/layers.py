@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ropewalk.errors import ModelFileError
 from ropewalk.explain.watch import RUNNING_ERRORS, Parts
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,7 @@ FINAL = "final norm"
 """Rows of the input table alone; what the first block receives; behind the last block."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class States:
     """`names[i]` says where `values[i]`, (batch, sequence, d_model), stands."""

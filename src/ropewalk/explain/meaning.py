@@ -22,6 +22,7 @@ from ropewalk.explain.layers import States, layer_states
 from ropewalk.explain.occurrences import Occurrence, Pieces, find_occurrences
 from ropewalk.explain.senses import Senses, found_senses, given_senses
 from ropewalk.explain.watch import Parts, find_parts
+from ropewalk.short import short
 
 MOST = 4096
 """Other tokens whose pairs are all compared; of more, a seeded sample of this many is."""
@@ -29,6 +30,7 @@ MOST = 4096
 Square = tuple[tuple[float, ...], ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LayerCosines:
     """One layer. `cosines` (n, n) between the occurrences; `centred` the same, less the mean of
@@ -41,6 +43,7 @@ class LayerCosines:
     others: float | None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """A word's occurrences, layer by layer.
@@ -84,10 +87,13 @@ def meaning(
 
     `occurrence` as in `find_occurrences`; `groups` names the sense of each occurrence in order,
     or is empty: then, from three on, the two groups that part furthest are looked for.
-    Raises UsageError for what cannot be compared, ModelFileError for models without plain layers.
+    Raises UsageError for what cannot be compared, RowError for a token without a row,
+    ModelFileError for models without plain layers.
     """
     occurrences = find_occurrences(tokenizer, word, sentences, occurrence)
     parts = find_parts(model, name)
+    for o in occurrences:
+        parts.check_rows(o.ids, tokenizer, f"sentence {o.sentence + 1}")
     senses = given_senses(groups, len(occurrences)) if groups else None
     states = {o.sentence: _run(model, parts, o, name) for o in occurrences}
     causal = _is_causal(model, parts, occurrences, states)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.short import short
 
 ALL = 0
 """In place of an occurrence's number: every one."""
@@ -25,6 +26,7 @@ class Pieces(StrEnum):
     MEAN = "mean"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Occurrence:
     """A word in a sentence. Numbers count from 0, but `number`, the how-manieth of `of`, from 1.
@@ -58,6 +60,7 @@ class Occurrence:
         return range(at, at + 1)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a word begins, in characters: the `number`-th of `of` times (from 1) in a sentence."""

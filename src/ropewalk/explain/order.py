@@ -19,6 +19,7 @@ from ropewalk.positions.nope import NoPosition
 from ropewalk.positions.rotary import Rotary
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.rope import spec
+from ropewalk.short import short
 
 SENTENCE = ("dog", "bites", "man")
 SWAPPED = (2, 1, 0)
@@ -26,6 +27,7 @@ SWAPPED = (2, 1, 0)
 D_MODEL, HEADS = 32, 4
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class OrderRow:
     """One encoding: how far the outputs of the two sentences are apart, as shares.
@@ -40,6 +42,7 @@ class OrderRow:
     at_bites: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Order:
     """Who bites whom, for each encoding, and why the index itself is not the answer."""

@@ -17,6 +17,7 @@ from ropewalk.positions.figures import Vectors, measure_vectors, vectors_of
 from ropewalk.positions.rotary import Rotary
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.rope import spec
+from ropewalk.short import short
 
 POSITION = 4_000
 TRAINED = 1_024
@@ -27,6 +28,7 @@ NEAR, FAR = (3, 1), (503, 501)
 """A query and a key two tokens apart, twice."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Decides:
     """First failure: queries at `position` and keys before it, components of +-1 and the index.
@@ -44,6 +46,7 @@ class Decides:
     latest_without: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Unseen:
     """Second failure: `position` of a model trained on 0 .. `trained` - 1.
@@ -60,6 +63,7 @@ class Unseen:
     distance: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Relative:
     """Third failure: the dot product of two encodings the same distance apart, near and far.
@@ -74,6 +78,7 @@ class Relative:
     residual: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RawIndex:
     """The three failures, the last two beside encodings that do not have them."""

@@ -19,10 +19,12 @@ from ropewalk.explain.steps import Step, rounding, step
 from ropewalk.explain.watch import Parts, Seen, watch
 from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
+from ropewalk.short import short
 
 SHIFT = 100
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Score:
     """q . k of head 0, the last token's query and the first token's key, before any scale.
@@ -50,6 +52,7 @@ class Score:
         return self.difference <= self.allowed
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Rotation:
     """The first block of one rotary schedule. `steps` are those of head 0; empty with `reason`

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ropewalk.inputs import InputPath, Scale
 from ropewalk.positions.sinusoidal import Sinusoidal
+from ropewalk.short import short
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 PAIRS = 256
@@ -23,6 +24,7 @@ FARTHEST = 512
 """Positions are drawn from 0 .. 511."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Shares:
     """What an input vector says of its token, and what of its position.
@@ -38,6 +40,7 @@ class Shares:
     other_position: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ScaleRow:
     """One width: the factor sqrt(d_model), and the shares without and with it."""

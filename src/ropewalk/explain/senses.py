@@ -8,10 +8,12 @@ from itertools import combinations
 from statistics import fmean
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 Square = tuple[tuple[float, ...], ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Senses:
     """`labels[i]` is the group of occurrence i. `layer` is where they were found, None if given."""

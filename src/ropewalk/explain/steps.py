@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ropewalk.short import short
+
 SHOWN = 4
 """How many leading values of each vector are kept."""
 ROUNDINGS = 8
 """Two ways to one value part by a few roundings of its dtype; this many are allowed."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Step:
     """What is known of one tensor on the way, one vector for each of `labels`.

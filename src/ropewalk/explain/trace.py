@@ -27,9 +27,11 @@ from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.spec import Alibi, LearnedPositions, PositionSpec, Rotary, Sinusoidal
+from ropewalk.short import short
 from ropewalk.tables.as_used import scale_of
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Trace:
     """A text's way into a model. `steps` in order; `rotations` one for each rotary schedule."""
@@ -58,14 +60,16 @@ def trace(
     """Follow `text` through a transformers model in eval mode on the CPU.
 
     `spec` replaces what the model's own configuration says of position.
-    Raises UsageError for a text without tokens, PositionError for one that is longer than a
-    learned table, ModelFileError for models whose input path cannot be followed.
+    Raises UsageError for a text without tokens, RowError for a token without a row,
+    PositionError for a text that is longer than a learned table, ModelFileError for models whose
+    input path cannot be followed.
     """
     spec = spec or read_config(model.config.to_dict(), where=f"{name}: config")
     parts = find_parts(model, name)
     ids = torch.tensor([int(i) for i in tokenizer(text)["input_ids"]])
     if not len(ids):
         raise UsageError("the text has no tokens; give one with at least a word")
+    parts.check_rows(ids.tolist(), tokenizer, "the text")
     pieces = tuple(str(piece) for piece in tokenizer.convert_ids_to_tokens(ids.tolist()))
     path = _path(model, parts, spec, name)
     with torch.inference_mode():

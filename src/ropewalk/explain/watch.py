@@ -6,7 +6,7 @@ and keys are those that the model hands to `scaled_dot_product_attention`, after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from ropewalk.errors import ModelFileError
+from ropewalk.packing.table_rows import check_rows
+from ropewalk.short import short
 
 _POSITIONS = ("wpe", "position_embeddings", "position_embedding", "embed_positions")
 _TYPES = ("token_type_embeddings",)
@@ -28,6 +30,7 @@ RUNNING_ERRORS = (RuntimeError, TypeError, ValueError, LookupError, AttributeErr
 """What models of transformers raise for inputs that their code does not take."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The modules of the input path; None where the model has none of a kind."""
@@ -45,7 +48,17 @@ class Parts:
             if module is not None:
                 yield name, module
 
+    def check_rows(self, ids: Sequence[int], tokenizer: Any, where: str) -> None:
+        """Raise RowError for an id that the table of tokens has no row for, of what `where`
+        names.
+        """
+        weight = self.tokens.weight
+        # What is no plain table is refused where its rows are wanted.
+        if isinstance(weight, Tensor) and weight.dim() == 2:
+            check_rows(ids, len(weight), tokenizer.convert_ids_to_tokens, where)
 
+
+@short
 @dataclass(slots=True)
 class Seen:
     """What one pass showed.

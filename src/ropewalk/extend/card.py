@@ -11,14 +11,17 @@ from dataclasses import dataclass
 
 from ropewalk.extend.serve import Options
 from ropewalk.rope.frequencies import frequencies
+from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 README = "README.md"
 BEGIN = "<!-- ropewalk extend: begin -->"
 END = "<!-- ropewalk extend: end -->"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Card:
     """What a card says.
@@ -43,17 +46,14 @@ class Card:
             f"Made from {self.name} with `ropewalk extend` by the method `{self.method}`. No "
             "weight was changed: only the frequencies by which positions turn."
         )
-        lines += ["", f"- Trained on {self.after.trained.tokens:,} tokens."]
+        trained = trained_length(self.before)
+        guessed = "" if trained.stated else f" ({trained.source})"
+        lines += ["", f"- Trained on {trained.tokens or 0:,} tokens{guessed}."]
         lines += [f"- {line}" for line in schedule_lines(self.before, self.after)]
         lines.append("- Measured: " + ("" if self.measured else "nothing; measure it before use."))
         lines += [f"  - {line}" for line in self.measured]
         lines += [f"- {line}" for line in self.warnings]
-        for each in self.own:
-            files = f"these files, {each.first}," if each.first else "these files"
-            if each.line is not None:
-                lines.append(f"- {each.engine} serves {files} with `{each.line}` ({each.checked}).")
-            else:
-                lines.append(f"- {each.engine} does not serve {files} as meant: {each.reason}.")
+        lines += [f"- {_own(each)}." for each in self.own]
         for each in self.serving:
             if each.line is not None:
                 lines.append(
@@ -61,6 +61,14 @@ class Card:
                     f"`{each.line}` ({each.checked})."
                 )
         return "\n".join([*lines, "", END])
+
+
+def _own(each: Options) -> str:
+    """How an engine serves the new files, or why it does not."""
+    if each.line is None:
+        return f"{each.engine} does not serve these files as meant: {each.reason}"
+    steps = "".join(f"{' and' if i else ' after'} `{step}`" for i, step in enumerate(each.steps))
+    return f"{each.engine} serves these files{steps} with `{each.line}` ({each.checked})"
 
 
 def with_section(text: str, section: str) -> str:

@@ -27,6 +27,7 @@ from ropewalk.models.load import load, told_plainly
 from ropewalk.models.resolve import ModelFiles
 from ropewalk.models.rotary_tables import schedule_fingerprint
 from ropewalk.prove.subjects.memory import free_memory
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extend.serve import Options
@@ -38,6 +39,7 @@ Place = Literal["link", "copy"]
 """How weights come into the new folder: as further names of the same files, or as files."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Written:
     """What was written and how it was verified, in words; `left_out` names what stayed behind.
@@ -65,15 +67,23 @@ def check_target(out: Path, *, force: bool) -> None:
 
 
 def write_folder(
-    source: Path, spec: PositionSpec, out: Path, *, place: Place, card: str
+    source: Path,
+    spec: PositionSpec,
+    out: Path,
+    *,
+    place: Place,
+    card: str,
+    version: Literal[4, 5] | None = None,
 ) -> Written:
     """Write the checkpoint in `source` as `out` under `spec`, with `card` in its README.
+
+    The configuration stays in its own spelling, or comes into that of `version` of transformers.
 
     Raises StoreError when it cannot be written, ScheduleError where its configuration cannot hold
     the spec, ScheduleMismatchError when transformers turns it otherwise, ModelFileError for a
     checkpoint that cannot be loaded; nothing is left of it then.
     """
-    config = written_config(source, spec)
+    config = written_config(load_json(source / _CONFIG), spec, version)
     left_out = []
     with folder_beside(out) as folder:
         for entry in sorted(source.iterdir()):
@@ -95,13 +105,14 @@ def write_folder(
     return Written(out, schedule_fingerprint(spec), verified, tuple(left_out))
 
 
-def written_config(source: Path, spec: PositionSpec) -> dict[str, object]:
-    """The configuration in `source`, in its own spelling, with `spec` in it and how it was made.
+def written_config(
+    before: Mapping[str, object], spec: PositionSpec, version: Literal[4, 5] | None = None
+) -> dict[str, object]:
+    """The configuration with `spec` in it and how it was made, in its own spelling or `version`'s.
 
     Raises ScheduleError where it cannot hold the spec.
     """
-    before = load_json(source / _CONFIG)
-    config = write_config(spec, before, generation_of(before))
+    config = write_config(spec, before, version or generation_of(before))
     return config if spec.extended is None else with_record(config, spec.extended)
 
 

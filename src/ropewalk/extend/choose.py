@@ -7,17 +7,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ropewalk.extend.score import SHIPPED, Bench, Candidate, Grid, Score
-from ropewalk.prove.cells import Row
-from ropewalk.prove.statistics.paired import MeanDifference, mean_difference
+from ropewalk.prove.cells import Outcome, Row
+from ropewalk.prove.statistics.paired import MeanDifference, mean_difference, sign_flip
+from ropewalk.short import short
 
 TOLERANCE = 0.02
 """How much more short text may cost, as a share of its loss."""
 KEPT = 3
 """So many leaders are asked on, whatever the distance between them."""
 
+SIGNIFICANT = 0.05
+
 Tell = Callable[[str], None]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The score that is to be written, and the sentences that say why; None: none can be."""
@@ -133,15 +137,60 @@ def _beside(best: Score, second: Score) -> str:
     apart = paired(best.rows, second.rows)
     if apart is None:
         return f"{told}; they share no prompt."
+    chance = _by_chance(best, second)
     if apart.low is None or apart.high is None:
+        doubt = ", so that chance may decide between the two" if chance else ""
         return (
-            f"{told}; on the same document {apart.value:+.2f} nats lie between them, by one look."
+            f"{told}; on the same document {apart.value:+.2f} nats lie between them, by one look"
+            f"{doubt}."
         )
-    sure = "" if apart.low > 0 else ", so that chance may decide between the two"
+    doubt = ""
+    if apart.high < 0 and not chance:
+        doubt = ", against the one that found more"
+    elif apart.low <= 0 and chance:
+        doubt = ", so that chance may decide between the two"
     return (
         f"{told}; on the same prompts {apart.value:+.2f} nats lie between them "
-        f"({apart.low:+.2f} to {apart.high:+.2f}, 95 %, {apart.count} documents){sure}."
+        f"({apart.low:+.2f} to {apart.high:+.2f}, 95 %, {apart.count} documents){doubt}."
     )
+
+
+def _shared(one: Score, other: Score) -> list[tuple[int, bool, bool]]:
+    """Trial and hits of the prompts that both were asked."""
+    theirs = {row.cell: row.answer.outcome is Outcome.HIT for row in other.rows}
+    return [
+        (row.cell.trial, row.answer.outcome is Outcome.HIT, theirs[row.cell])
+        for row in one.rows
+        if row.cell in theirs
+    ]
+
+
+def _by_chance(one: Score, other: Score) -> bool:
+    """Whether chance could make the difference in hits, documents counted as one."""
+    trials: dict[int, float] = {}
+    for trial, mine, his in _shared(one, other):
+        trials[trial] = trials.get(trial, 0.0) + mine - his
+    return sign_flip(list(trials.values())) >= SIGNIFICANT
+
+
+def _against(score: Score, best: Score) -> str:
+    """What one that cannot be taken does beside the one that is: more hits, or as many."""
+    pairs = _shared(score, best)
+    mine, his = sum(hit for _, hit, _ in pairs), sum(hit for _, _, hit in pairs)
+    if len(pairs) < max(score.asked, best.asked) and mine <= his:
+        return (
+            f"{score.name} found {score.hits} of {score.asked}, where not all of the "
+            f"{best.asked} prompts of {best.name} were asked"
+        )
+    of = f"of the same {len(pairs)} prompts"
+    if mine > his:
+        doubt = ", which chance may do" if _by_chance(score, best) else ""
+        return f"{score.name} found {mine} {of}, {best.name} {his}{doubt}"
+    apart = paired(score.rows, best.rows)
+    nats = "" if apart is None else f", with the value {abs(apart.value):.2f} nats likelier"
+    sure = apart is not None and apart.low is not None and apart.low > 0
+    doubt = "" if sure or not nats else ", which chance may do"
+    return f"{score.name} found as many as {best.name}, {mine} {of}{nats}{doubt}"
 
 
 def _asides(scores: Sequence[Score], best: Score, intact: Sequence[Score]) -> list[str]:
@@ -150,9 +199,9 @@ def _asides(scores: Sequence[Score], best: Score, intact: Sequence[Score]) -> li
     for score in scores:
         better = (score.share, _value(score)) > (best.share, _value(best))
         if score.candidate.how is not None and score.asked and better:
-            told.append(f"{score.name} found more, and cannot be written: {score.candidate.note}.")
+            told.append(f"{_against(score, best)}; it cannot be written: {score.candidate.note}.")
         elif score.candidate.writable and score.asked and better and score not in intact:
-            told.append(f"{score.name} found more, and costs short text {score.change:+.2%}.")
+            told.append(f"{_against(score, best)}; it costs short text {score.change:+.2%}.")
     missed = [score.name for score in scores if not score.asked]
     if missed:
         told.append(f"Not measured at the new length for want of time: {', '.join(missed)}.")

@@ -12,14 +12,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ropewalk.extend.methods import CLOSED_FORMS, HEADROOMS, NAMES, Stretch
+from ropewalk.extend.methods import CLOSED_FORMS, HEADROOMS, NAMES, Method, Stretch
 from ropewalk.extend.score import SHIPPED, Bench, Candidate, stretched
 from ropewalk.extend.skip import why_not
+from ropewalk.short import short
 
 SHARE = 0.25
 """Of the time up to a deadline: the rest is for whole documents."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Tried:
     """A schedule over gaps: mean log-probability (nats), and what short text costs, as a share."""
@@ -29,6 +31,7 @@ class Tried:
     change: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Headrooms:
     """Every method with every headroom, and of each method the one to be measured.
@@ -48,8 +51,9 @@ def headrooms(
     tolerance: float,
     deadline: float | None,
     tell: Callable[[str], None],
+    methods: Sequence[Method] = CLOSED_FORMS,
 ) -> Headrooms:
-    """Of each closed form for `target` tokens, the headroom with which `length` is read best.
+    """Of each of `methods` for `target` tokens, the headroom with which `length` is read best.
 
     Best is the highest score over gaps among those that cost short text at most `tolerance`; where
     all cost more, the cheapest. A model of which gaps say nothing is measured without headroom. Up
@@ -58,7 +62,7 @@ def headrooms(
     """
     reason = why_not(bench.model, bench.spec)
     if reason is not None:
-        return Headrooms((), tuple(map(Stretch, CLOSED_FORMS)), reason)
+        return Headrooms((), tuple(map(Stretch, methods)), reason)
     begun = time.monotonic()
     ends = math.inf if deadline is None else begun + SHARE * (deadline - begun)
     before = bench.short_loss(Candidate(SHIPPED, bench.spec))
@@ -66,7 +70,7 @@ def headrooms(
     for headroom in HEADROOMS:
         started = time.monotonic()
         tell(f"prompts with a gap: every method, made for {headroom:g} times the length")
-        for method in CLOSED_FORMS:
+        for method in methods:
             stretch = Stretch(method, headroom)
             candidate = stretched(bench.spec, target, stretch)
             change = bench.short_loss(candidate) / before - 1.0
@@ -75,7 +79,7 @@ def headrooms(
         if now + (now - started) > ends:
             break
     tried.sort(key=lambda each: NAMES.index(each.stretch.method.name))
-    return Headrooms(tuple(tried), tuple(_best(tried, name, tolerance) for name in NAMES))
+    return Headrooms(tuple(tried), tuple(_best(tried, each.name, tolerance) for each in methods))
 
 
 def _best(tried: Sequence[Tried], name: str, tolerance: float) -> Stretch:

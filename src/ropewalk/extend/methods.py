@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from ropewalk import __version__
 from ropewalk.errors import ScheduleError
+from ropewalk.rope import lengths
 from ropewalk.rope.diagnostics import critical_base, critical_dimension
 from ropewalk.rope.frequencies import schedule, schedule_fingerprint
 from ropewalk.rope.scaling import (
@@ -25,8 +26,10 @@ from ropewalk.rope.scaling import (
     Yarn,
 )
 from ropewalk.rope.spec import Extended, Length, PositionSpec, Rotary
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Interpolate:
     """Every pair divided by s (position interpolation, 2306.15595, section 3.2)."""
@@ -34,6 +37,7 @@ class Interpolate:
     name: ClassVar[str] = "linear"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class NtkAware:
     """A base by which the slowest pair is divided by s (2309.00071, section 3.1)."""
@@ -41,6 +45,7 @@ class NtkAware:
     name: ClassVar[str] = "ntk"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ByParts:
     """Pairs chosen by their turns, the paper's ramp, no amplitude (2309.00071, section 3.2)."""
@@ -48,6 +53,7 @@ class ByParts:
     name: ClassVar[str] = "ntk-by-parts"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class YarnByIndex:
     """YaRN as every engine has it: ramp over the pair index, and an amplitude (2309.00071)."""
@@ -55,6 +61,7 @@ class YarnByIndex:
     name: ClassVar[str] = "yarn"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LlamaBands:
     """Llama 3.1's bands: 1 and 4 turns in the trained length (its published configuration)."""
@@ -64,6 +71,7 @@ class LlamaBands:
     high: float = 4.0
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LongFactors:
     """A divisor a pair beyond the trained length, none up to it (LongRoPE, 2402.13753).
@@ -75,6 +83,7 @@ class LongFactors:
     factors: tuple[float, ...] | None = None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RaisedBase:
     """A larger base; without one, the critical base of the length (2310.05209, section 3)."""
@@ -83,6 +92,7 @@ class RaisedBase:
     base: float | None = None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class SearchedFactors:
     """A divisor a pair at every length, and an amplitude on cos and sin, as a search found them."""
@@ -120,6 +130,7 @@ HEADROOMS = (1.0, 1.25, 1.5, 2.0)
 """How much longer than the target a context may be for which a schedule is made."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """A method, and for how long a context its schedule is made: `headroom` times the target.
@@ -183,11 +194,11 @@ def extended(
 
 
 def trained_length(spec: PositionSpec) -> int:
-    """The length that a model was trained on: the stated one, or else what it claims.
+    """The length that a model was trained on, as an audit has it: the stated one, or the guess.
 
     Raises ScheduleError where the files state neither.
     """
-    tokens = spec.trained.tokens or spec.claimed.tokens
+    tokens = lengths.trained_length(spec).tokens
     if tokens is None:
         raise ScheduleError(
             "this model's files state no length, so that nothing says how far it is to be "

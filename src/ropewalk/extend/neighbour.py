@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -33,6 +34,7 @@ ENGINES = (
 )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class SelfExtend:
     """Groups of `group` tokens from a distance of `window` tokens on (2401.01325, section 3)."""

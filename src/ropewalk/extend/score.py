@@ -6,7 +6,6 @@ are kept as they come, in a folder for each candidate, so that the same command 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +20,7 @@ from ropewalk.extend.skip import SkipProbe, why_not
 from ropewalk.models.rotary_tables import install, schedule_fingerprint
 from ropewalk.prove.cells import Control, Outcome, Row, Sharing
 from ropewalk.prove.facts import plan_facts
-from ropewalk.prove.identity import RECIPE, hash_by
+from ropewalk.prove.identity import RECIPE, folder_name, hash_by, sharing_facts
 from ropewalk.prove.local_run import Asking, LocalRun
 from ropewalk.prove.loss import Reader, whole
 from ropewalk.prove.loss_run import generated
@@ -33,6 +32,7 @@ from ropewalk.prove.store import Store
 from ropewalk.prove.subjects.sharable import sharable
 from ropewalk.prove.tokens import Tokens
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 SHIPPED = "as shipped"
 GAP_PROMPTS = 3
@@ -41,6 +41,7 @@ SHORT = 1024
 """Tokens of short text; never more than the trained length."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """Something that reads: a schedule that can be written, or a way of reading that cannot.
@@ -71,6 +72,7 @@ class Candidate:
         return f"{turns}, groups of {self.how.group} from {self.how.window} on"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Score:
     """What a candidate does. `rows` are its answers at the new length, the same prompts for all.
@@ -113,6 +115,7 @@ class Score:
         return math.fsum(known) / len(known) if known else None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Grid:
     """Where facts are asked for: lengths in tokens, depths as shares, documents of their own."""
@@ -123,6 +126,7 @@ class Grid:
     seed: int = 0
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What every candidate's run folder says of the run, beside its schedule."""
@@ -136,8 +140,9 @@ class Facts:
 class Bench:
     """A loaded model on which candidates are measured, one after the other.
 
-    `folder` keeps the answers, `text` are ids of short text (generated from the haystack's grammar
-    where None), `on_event` hears of every answer.
+    `folder` keeps the answers, `text` are ids of short text without what the tokenizer puts
+    before one (generated from the haystack's grammar where None), `sharing` how prompts are
+    related, `on_event` hears of every answer.
     """
 
     def __init__(
@@ -150,26 +155,28 @@ class Bench:
         *,
         seed: int = 0,
         text: Sequence[int] | None = None,
+        sharing: Sharing = Sharing.NESTED,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self.model = model
         self.spec = spec
         self.tokens = tokens
         self.maker = PromptMaker(tokens, seed)
-        self._facts = facts
+        self.facts = facts
         self._folder = folder
+        self._sharing = sharing
         self._on_event = on_event
         self._gaps: dict[tuple[PositionSpec, int], float] = {}
         self._losses: dict[tuple[PositionSpec, neighbour.SelfExtend | None], float] = {}
-        size = min(SHORT, trained_length(spec))
+        size = min(SHORT, trained_length(spec)) - len(tokens.opening)
         self._text = generated(tokens, size, f"{seed}/short") if text is None else text[:size]
-        if len(self._text) < 2:
+        if len(tokens.opening) + len(self._text) < 2:
             raise UsageError("the short text has fewer than 2 tokens, and so no loss; give more")
 
     @property
     def identity(self) -> str:
         """Names the weights."""
-        return self._facts.model[:16]
+        return self.facts.model[:16]
 
     def needles(self, candidate: Candidate, grid: Grid, deadline: float | None) -> tuple[Row, ...]:
         """Ask what has no answer yet; every answer that this grid has by then.
@@ -180,13 +187,15 @@ class Bench:
         plan = make_plan(grid.lengths, grid.depths, grid.trials, 0)
         install(self.model, candidate.spec, max(grid.lengths))
         with candidate.reading(self.model):
-            able = sharable(self.model, candidate.spec, plan.lengths, Sharing.NESTED)
-            facts = self._store_facts(candidate, able.sharing.value) | plan_facts(
-                plan, RelativeThreshold(), candidate.spec
-            )
+            able = sharable(self.model, candidate.spec, plan.lengths, self._sharing)
+            facts = {
+                **self._store_facts(candidate),
+                **sharing_facts(able.sharing, plan.lengths, plan.depths),
+                **plan_facts(plan, RelativeThreshold(), candidate.spec),
+            }
             run = LocalRun(self.model, self.tokens, candidate.spec, plan, self.maker)
             run.check(able.sharing)
-            with Store.open(self._folder / _slug(candidate.name), facts) as store:
+            with Store.open(self._folder / folder_name(candidate.name, facts), facts) as store:
                 asking = Asking(store, hash_by(facts), self._on_event, deadline)
                 result = run.run(able.sharing, asking)
                 rows = tuple(store.rows())
@@ -222,25 +231,28 @@ class Bench:
         """
         key = (candidate.spec, candidate.how)
         if key not in self._losses:
-            reader = Reader(self.model, lambda length: install(self.model, candidate.spec, length))
+            reader = Reader(
+                self.model,
+                lambda length: install(self.model, candidate.spec, length),
+                opening=self.tokens.opening,
+            )
             with candidate.reading(self.model):
                 self._losses[key] = whole(reader, self._text).mean
         return self._losses[key]
 
-    def _store_facts(self, candidate: Candidate, sharing: str) -> dict[str, str]:
+    def _store_facts(self, candidate: Candidate) -> dict[str, str]:
         return {
-            "name": self._facts.name,
-            "model": self._facts.model[:16],
+            "name": self.facts.name,
+            "model": self.facts.model[:16],
             "schedule": candidate.fingerprint(),
             "rope": candidate.name,
             "tokenizer": self.tokens.fingerprint(),
             "seed": str(self.maker.seed),
             "haystack": "generated",
             "recipe": f"{RECIPE}, distractors 0",
-            "dtype": self._facts.dtype,
+            "dtype": self.facts.dtype,
             "chat": "base prompt",
-            "sharing": sharing,
-            "command": self._facts.command,
+            "command": self.facts.command,
         }
 
 
@@ -262,9 +274,3 @@ def candidates(
     if neighbour.why_not(model, spec) is None:
         how = neighbour.SelfExtend.reaching(trained_length(spec), target)
         yield Candidate(how.name, spec, how, neighbour.ENGINES)
-
-
-def _slug(name: str) -> str:
-    """A folder's name for a candidate's."""
-    plain = "".join(c if c.isalnum() else "-" for c in name)
-    return f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}" if plain != name else plain

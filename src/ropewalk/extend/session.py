@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ropewalk.dialects.hf import load_json
 from ropewalk.errors import StoreError
 from ropewalk.extend.card import Card
 from ropewalk.extend.fit import check
-from ropewalk.extend.methods import Stretch, extended, trained_length
-from ropewalk.extend.serve import Options, gguf_options, options, own_options
+from ropewalk.extend.made_for import MadeFor, dequantised, spelling
+from ropewalk.extend.methods import CLOSED_FORMS, Method, Stretch, extended, trained_length
+from ropewalk.extend.serve import Options, file_options, options, own_options
 from ropewalk.extend.settings import AUTO, SEARCH, ExtendSettings, check_settings, is_gguf, named
 from ropewalk.extend.vocabulary import check_files
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
@@ -26,6 +28,7 @@ from ropewalk.prove.progress import Event
 from ropewalk.prove.session import RUNS
 from ropewalk.rope.scaling import LongRope
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extend.checkpoint import Written
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from ropewalk.extend.search.run import Found
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Extension:
     """What came of it. `after` None: no schedule was found that can be written."""
@@ -53,13 +57,15 @@ class Extension:
     work: Path | None = None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told how it goes on: phases, shares of them, and answers as they come."""
+    """Who is told how it goes on: phases, shares of them, answers as they come, and tries."""
 
     say: Callable[[str], None] = lambda _: None
     share: Callable[[int, int], None] = lambda _done, _total: None
     event: Callable[[Event], None] = lambda _: None
+    so_far: Callable[[str], None] = lambda _: None
 
 
 @dataclass(slots=True)
@@ -87,17 +93,26 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
     check(before, settings.target)
     check_settings(settings, files)
     check_files(files)
+    made = None
+    if settings.engine is not None:
+        made = MadeFor.of(settings, settings.engine, files, before)
     if settings.method in (AUTO, SEARCH):
-        chosen = _measured(settings, files, before, tell)
+        if made is not None and settings.method == SEARCH:
+            made.check_search()
+        forms = CLOSED_FORMS if made is None else made.methods()
+        chosen = _measured(settings, files, before, forms, tell)
     else:
         chosen = _Chosen(named(settings))
+        if made is not None and chosen.stretch is not None:
+            made.check(chosen.stretch)
     if chosen.stretch is None:
         return Extension(
             files, before, None, settings.method, chosen.scores, chosen.headrooms, chosen.why,
             work=chosen.work,
         )  # fmt: skip
     after = extended(before, settings.target, chosen.stretch.method, chosen.stretch.headroom)
-    warnings, served = _warnings(after), options(files, before, after)
+    warnings = _warnings(after)
+    served = options(files, before, after, settings.engine)
     written = None
     if settings.out is not None:
         tell.say(f"writing {settings.out}")
@@ -122,9 +137,13 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
 
 
 def _measured(
-    settings: ExtendSettings, files: ModelFiles, before: PositionSpec, tell: Listener
+    settings: ExtendSettings,
+    files: ModelFiles,
+    before: PositionSpec,
+    forms: tuple[Method, ...],
+    tell: Listener,
 ) -> _Chosen:
-    """Load the model, and let it say which schedule it reads best by."""
+    """Load the model, and let it say by which schedule, of these forms, it reads best."""
     from ropewalk.extend.score import Grid
 
     begun = time.monotonic()
@@ -134,8 +153,8 @@ def _measured(
     bench, work = _bench(settings, files, before, tell)
     deadline = None if settings.seconds is None else begun + settings.seconds
     if settings.method == AUTO:
-        return _auto(bench, work, settings, grid, deadline, tell)
-    return _search(bench, work, settings, grid, deadline, tell)
+        return _auto(bench, work, settings, grid, forms, deadline, tell)
+    return _search(bench, work, settings, grid, forms, deadline, tell)
 
 
 def _auto(
@@ -143,6 +162,7 @@ def _auto(
     work: Path,
     settings: ExtendSettings,
     grid: Grid,
+    forms: tuple[Method, ...],
     deadline: float | None,
     tell: Listener,
 ) -> _Chosen:
@@ -151,7 +171,7 @@ def _auto(
     from ropewalk.extend.score import candidates
 
     longest = max(grid.lengths)
-    rooms = headrooms(bench, settings.target, longest, TOLERANCE, deadline, tell.say)
+    rooms = headrooms(bench, settings.target, longest, TOLERANCE, deadline, tell.say, forms)
     entries = candidates(bench.model, bench.spec, settings.target, rooms.chosen)
     scores = tuple(measure(bench, entries, grid, deadline, tell.say))
     choice = choose(scores)
@@ -160,12 +180,12 @@ def _auto(
         scores,
         rooms,
         choice.why,
-        measured=_figures(choice, settings, bench),
+        measured=_figures(choice, bench),
         work=work,
     )
 
 
-def _figures(choice: Choice, settings: ExtendSettings, bench: Bench) -> list[str]:
+def _figures(choice: Choice, bench: Bench) -> list[str]:
     """What a card says of the score that was chosen."""
     score = choice.score
     if score is None:
@@ -181,7 +201,7 @@ def _figures(choice: Choice, settings: ExtendSettings, bench: Bench) -> list[str
         f"loss of short text {score.short:.4f} nats a token, {score.change:+.2%} against the "
         "model before"
     )
-    return [*told, f"in {settings.dtype}, seed {bench.maker.seed}, without training"]
+    return [*told, f"in {bench.facts.dtype}, seed {bench.maker.seed}, without training"]
 
 
 def _search(
@@ -189,13 +209,16 @@ def _search(
     work: Path,
     settings: ExtendSettings,
     grid: Grid,
+    forms: tuple[Method, ...],
     deadline: float | None,
     tell: Listener,
 ) -> _Chosen:
     from ropewalk.extend.search.run import Search
 
-    search = Search(bench, settings.target, seed=settings.seed)
-    found = search.run(work, grid, tries=settings.tries, deadline=deadline, tell=tell.say)
+    search = Search(bench, settings.target, seed=settings.seed, forms=forms)
+    found = search.run(
+        work, grid, tries=settings.tries, deadline=deadline, tell=tell.say, tried=tell.so_far
+    )
     stretch = search.stretch(found, force=settings.force)
     lines = found.verdict.lines()
     return _Chosen(stretch, why=tuple(lines), found=found, measured=lines[:3], work=work)
@@ -208,24 +231,30 @@ def _bench(
     tell.say("loading torch and transformers")
     from ropewalk.extend.fit import check_vocabulary
     from ropewalk.extend.score import Bench, Facts
+    from ropewalk.models.dtypes import dtype_word
     from ropewalk.models.load import check_device, load
+    from ropewalk.packing.table_rows import highest_own
+    from ropewalk.prove.as_stated import Stated, stated
+    from ropewalk.prove.cells import Sharing
     from ropewalk.prove.loss_run import read_text
     from ropewalk.prove.tokens import Tokens
 
     text = None if settings.text is None else read_text(settings.text)
-    device, dtype = check_device(settings.device, settings.dtype)
+    device, dtype = check_device(settings.device, settings.dtype, files)
     loaded = load(files, device=device, dtype=dtype, say=tell.say, share=tell.share)
-    rows = int(loaded.model.get_input_embeddings().weight.shape[0])
-    check_vocabulary(rows, max(loaded.tokenizer.get_vocab().values()), files.title)
-    tokens = Tokens(loaded.tokenizer)
-    ids = None if text is None else tokens.encode(text)
-    facts = Facts(files.title, loaded.identity, settings.dtype, settings.command)
-    digest = hashlib.sha256(f"{loaded.identity}|{settings.dtype}|{settings.seed}".encode())
+    check_vocabulary(loaded.rows, highest_own(loaded.tokenizer), files.title)
+    tokens = Tokens(loaded.tokenizer, loaded.rows)
+    ids = None if text is None else tokens.encode(text, special=False, where=str(settings.text))
+    word = dtype_word(dtype)
+    facts = Facts(files.title, loaded.identity, word, settings.command)
+    digest = hashlib.sha256(f"{loaded.identity}|{word}|{settings.seed}".encode())
     words = re.sub(r"[^A-Za-z0-9.]+", "-", f"{files.title}-to-{settings.target}").strip("-")
     folder = settings.work or RUNS / f"extend-{words}-{digest.hexdigest()[:8]}"
+    # What the model was trained to answer shows what a schedule does to it; other questions do not.
+    known = stated(files) or Stated()
     bench = Bench(
         loaded.model, tokens, before, facts, folder, seed=settings.seed, text=ids,
-        on_event=tell.event,
+        sharing=known.sharing or Sharing.NESTED, on_event=tell.event,
     )  # fmt: skip
     return bench, folder
 
@@ -257,20 +286,20 @@ def _write(
 ) -> Written:
     """A folder, or a GGUF file with its card beside it."""
     from ropewalk.extend.checkpoint import Written, write_folder, written_config
-    from ropewalk.models.cache import cached_folder
     from ropewalk.models.rotary_tables import schedule_fingerprint
 
     if not is_gguf(out):
         folder, place = files.path, settings.place
         if files.kind == "gguf":
-            from ropewalk.models.dequantise import dequantise
-
-            folder = cached_folder(files.path, lambda into: dequantise(files.path, into))
+            folder = dequantised(files.path)
             # The cache is not to be written into through a second name.
             place = "copy"
-        own = own_options(written_config(folder, after), after)
+        version = spelling(settings.engine)
+        config = written_config(load_json(folder / "config.json"), after, version)
+        own = own_options(config, after, out.name, settings.engine)
         text = replace(card, own=own).markdown()
-        return replace(write_folder(folder, after, out, place=place, card=text), serving=own)
+        written = write_folder(folder, after, out, place=place, card=text, version=version)
+        return replace(written, serving=own)
     from ropewalk.dialects.gguf.write import write_gguf
     from ropewalk.files import write_whole
 
@@ -278,7 +307,7 @@ def _write(
     if beside.exists() and not settings.force:
         raise StoreError(f"{beside} exists, where the card would go; name another --out")
     copy = write_gguf(after, files.path, out, overwrite=settings.force, numbers=settings.numbers)
-    own = gguf_options(copy)
+    own = (file_options(settings.engine or "llamacpp", copy, out.name),)
     write_whole(beside, f"{replace(card, own=own).markdown()}\n")
     kept = "as stored" if settings.numbers is None else f"in {settings.numbers}"
     how = f"read back; weights {kept}, card in {beside}"

@@ -11,9 +11,11 @@ from ropewalk.dialects.gguf.weights import Numbers
 from ropewalk.errors import LengthError, UsageError
 from ropewalk.extend.methods import CLOSED_FORMS, NAMES, LongFactors, RaisedBase, Stretch
 from ropewalk.models.resolve import ModelFiles
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extend.checkpoint import Place
+    from ropewalk.extend.serve import For
 
 AUTO, SEARCH = "auto", "search"
 METHODS = (*NAMES, AUTO, SEARCH)
@@ -23,10 +25,12 @@ _MOST_FACTOR = 10_000
 _MOST_HEADROOM = 16
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ExtendSettings:
     """What to extend, how far, how, and where to. Lengths in tokens, depths as shares.
 
+    `engine` is whom it is made for: schedules that it cannot serve are left out or refused.
     `factors` names a JSON list of divisors for longrope, `base` the base for base. The schedule is
     made for `headroom` times the target; None: auto and search choose, and the others take 1.
     `lengths` are
@@ -37,6 +41,7 @@ class ExtendSettings:
     model: str
     target: int
     method: str = AUTO
+    engine: For | None = None
     factors: Path | None = None
     base: float | None = None
     headroom: float | None = None
@@ -53,7 +58,7 @@ class ExtendSettings:
     force: bool = False
     work: Path | None = None
     device: str = "auto"
-    dtype: str = "float32"
+    dtype: str = "auto"
     command: str = ""
 
 
@@ -63,10 +68,15 @@ def check_settings(settings: ExtendSettings, files: ModelFiles) -> None:
     Raises UsageError, LengthError, and StoreError for a place that cannot be written to.
     """
     from ropewalk.extend.checkpoint import check_target
+    from ropewalk.extend.serve import ENGINES
 
     if settings.method not in METHODS:
         raise UsageError(
             f"--method {settings.method[:40]!r} is not known; choose one of {', '.join(METHODS)}"
+        )
+    if settings.engine not in (None, *ENGINES):
+        raise UsageError(
+            f"--for {settings.engine!r:.40} is not known; choose one of {', '.join(ENGINES)}"
         )
     for option, value, method in (
         ("--factors", settings.factors, LongFactors.name),

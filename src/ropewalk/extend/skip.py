@@ -18,6 +18,7 @@ from ropewalk.prove.cells import Cell, Prompt
 from ropewalk.prove.prompt import PromptMaker
 from ropewalk.prove.subjects.calls import ModelCalls
 from ropewalk.rope.spec import NoPosition, PositionSpec, Rotary
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +32,7 @@ PLACE = 0.3
 """Where in the short prompt the needle stands: before the gap, and not at its edge."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Gap:
     """The needle's log-probability over one gap, in nats, for one trial.

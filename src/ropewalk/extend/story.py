@@ -17,12 +17,16 @@ from ropewalk.errors import ModelFileError
 from ropewalk.files import write_whole
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.prove.cells import Sharing
+from ropewalk.prove.progress import Event
+from ropewalk.prove.session import Listener as ProofListener
 from ropewalk.prove.session import Proof, prove
 from ropewalk.prove.settings import ProofSettings
 from ropewalk.prove.statistics import AbsoluteThreshold
 from ropewalk.prove.summary import Share
 from ropewalk.rope.frequencies import ntk_base
+from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extend.tune.gate import Gate
@@ -34,6 +38,7 @@ SCHEDULES = ("linear:{factor}", "ntk:{factor}", "yarn:{factor}", "base:{base}")
 TUNED = "yarn"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Scale:
     """How much is asked and trained. Lengths in tokens.
@@ -52,6 +57,7 @@ class Scale:
     documents: int = 400
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Drifted:
     """Mean cosines of table rows, from the recipe's log: words of one list, and of two."""
@@ -63,6 +69,7 @@ class Drifted:
     words: int
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Chapter:
     """One proof of the story: its title, and what was found."""
@@ -79,6 +86,7 @@ class Chapter:
         return next(each.worst for each in self.proof.summary.columns if each.length == length)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Story:
     """All of it. `untrained` are the schedules before any training, in the order of SCHEDULES."""
@@ -95,14 +103,18 @@ class Story:
     written: Path
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told how the story goes on: a new chapter, a phase of it, chapters as they end."""
+    """Who is told how the story goes on: a new chapter, a phase of it, chapters as they end, steps
+    of training, answers.
+    """
 
     begin: Callable[[str], None] = lambda _: None
     say: Callable[[str], None] = lambda _: None
     chapter: Callable[[Chapter], None] = lambda _: None
     step: Callable[[StepResult, int], None] = lambda _step, _total: None
+    event: Callable[[Event], None] = lambda _: None
 
 
 @dataclass(slots=True)
@@ -130,7 +142,8 @@ class _Teller:
                 device="cpu",
                 out=self.folder / _name(title),
                 command="ropewalk demo --full",
-            )
+            ),
+            ProofListener(event=self.tell.event),
         )
         chapter = Chapter(title, proof)
         self.tell.chapter(chapter)
@@ -153,7 +166,7 @@ def tell(folder: Path, scale: Scale | None = None, listener: Listener | None = N
     teller = _Teller(folder, scale, listener or Listener())
     files = resolve(MODEL)
     spec = read_spec(files)
-    trained = spec.claimed.tokens
+    trained = trained_length(spec).tokens
     if trained is None:
         raise ModelFileError(f"{files.path} does not say how long it was trained")
     shipped = teller.prove("as shipped", MODEL, scale.lengths, None)
@@ -182,7 +195,11 @@ def tell(folder: Path, scale: Scale | None = None, listener: Listener | None = N
             device="cpu",
             command="ropewalk demo --full",
         ),
-        TuneListener(say=teller.tell.say, step=lambda step: teller.tell.step(step, scale.steps)),
+        TuneListener(
+            say=teller.tell.say,
+            begin=lambda _total, _steps: teller.tell.say("training"),
+            step=lambda step: teller.tell.step(step, scale.steps),
+        ),
     )
     if tuned is None:
         raise ModelFileError("the story is told by one process; start it without torchrun")

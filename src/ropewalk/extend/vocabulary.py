@@ -9,12 +9,31 @@ from ropewalk.dialects.gguf.header import SkippedArray, read_header
 from ropewalk.dialects.hf import load_json
 from ropewalk.errors import ModelFileError
 from ropewalk.extend.fit import check_vocabulary
-from ropewalk.models.resolve import ModelFiles
+from ropewalk.models.resolve import ModelFiles, resolve
 
 _TOKENS = "tokenizer.ggml.tokens"
 _TABLE = "token_embd.weight"
 _MOST = 1 << 30
 """Bytes of a tokenizer.json that is read; the largest known has 35 million."""
+
+
+def rows_beside(name: str) -> int | None:
+    """Rows of the table of the model that a tokenizer lies beside; None where there is none.
+
+    `name` as in `models.tokenizer.load_tokenizer`.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        return None
+    return rows_of(resolve(name))
+
+
+def rows_of(files: ModelFiles) -> int | None:
+    """Rows of a model's embedding table, by its files alone; None where they do not say."""
+    if files.kind == "gguf":
+        table = read_header(files.path).tensors.get(_TABLE)
+        return None if table is None else int(table.shape[-1])
+    return _rows(files.config_path)
 
 
 def check_files(files: ModelFiles) -> None:
@@ -45,7 +64,10 @@ def _rows(config: Path) -> int | None:
 
 
 def _highest(path: Path) -> int | None:
-    """The last id of a tokenizer.json, added tokens included; None where it cannot be told."""
+    """The last id of a tokenizer.json without its added tokens; None where it cannot be told.
+
+    An added token without a row is refused where a text holds it.
+    """
     try:
         if not path.is_file() or path.stat().st_size > _MOST:
             return None
@@ -58,11 +80,11 @@ def _highest(path: Path) -> int | None:
         return None
     model, added = held.get("model"), held.get("added_tokens")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    ids: list[object] = []
+    ids: set[object] = set()
     if isinstance(vocabulary, dict):
-        ids += vocabulary.values()
+        ids.update(each for each in vocabulary.values() if isinstance(each, int))
     elif isinstance(vocabulary, list):
-        ids.append(len(vocabulary) - 1)
+        ids.update(range(len(vocabulary)))
     if isinstance(added, list):
-        ids += [each.get("id") for each in added if isinstance(each, dict)]
+        ids -= {each.get("id") for each in added if isinstance(each, dict)}
     return max((each for each in ids if isinstance(each, int)), default=None)

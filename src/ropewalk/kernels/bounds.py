@@ -41,6 +41,11 @@ def check_token_ids(ids: Tensor) -> None:
 
     Raises PositionError.
     """
+    if not isinstance(ids, Tensor):
+        raise PositionError(
+            f"token ids are of type {type(ids).__name__}; they name rows of the table: pass "
+            "an int64 tensor"
+        )
     if ids.dtype not in INTEGERS:
         raise PositionError(
             f"token ids have dtype {ids.dtype}; they name rows of the table: pass an int64 tensor"

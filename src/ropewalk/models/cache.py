@@ -20,12 +20,14 @@ from pathlib import Path
 
 from ropewalk.errors import ModelFileError, StoreError
 from ropewalk.files import sweep, workplace, write_whole
+from ropewalk.short import short
 
 _MAKING = ".making-"
 _LONGEST_STEM = 80
 """Characters of a file's name kept in an entry's; file systems take 255 bytes in all."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
     """One cached model: its folder and its size in bytes."""

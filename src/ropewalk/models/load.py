@@ -27,7 +27,9 @@ from ropewalk.errors import (
     UsageError,
 )
 from ropewalk.models.cache import cache_folder, cached_folder, file_hash
+from ropewalk.models.dtypes import check_dtype, chosen_dtype, torch_dtype
 from ropewalk.models.resolve import ModelFiles
+from ropewalk.short import short
 
 Say = Callable[[str], None]
 """Told in a few words what is going on, for a status line."""
@@ -40,9 +42,8 @@ _LOADING_ERRORS = (
 )  # fmt: skip
 """What transformers raises for folders it cannot make a model of."""
 
-DTYPES = ("float32", "bfloat16", "float16")
 
-
+@short
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     """A transformers causal model in eval mode on its device, and its tokenizer.
@@ -55,18 +56,24 @@ class LoadedModel:
     tokenizer: Any
     identity: str
 
+    @property
+    def rows(self) -> int:
+        """Rows of the embedding table: a token id is below it, or has no row."""
+        return table_rows(self.model)
 
-def check_device(device: str, dtype: str) -> tuple[Any, Any]:
+
+def check_device(device: str, dtype: str, files: ModelFiles | None = None) -> tuple[Any, Any]:
     """The torch device and dtype by name; "auto" takes a GPU where there is one.
 
-    Raises UsageError for a device that is not there, MissingPartError without torch.
+    `dtype` is a word of `models.dtypes.DTYPES`, of which auto asks `files` what the weights are
+    stored in. Raises UsageError for another word and for a device that is not there,
+    MissingPartError without torch.
     """
     try:
         import torch
     except ImportError as error:
         raise _missing("torch") from error
-    if dtype not in DTYPES:
-        raise UsageError(f"--dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}")
+    check_dtype(dtype)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -75,7 +82,7 @@ def check_device(device: str, dtype: str) -> tuple[Any, Any]:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UsageError(f"--device {device!r} cannot be used: {reason}") from error
-    return chosen, getattr(torch, dtype)
+    return chosen, torch_dtype(chosen_dtype(dtype, chosen, files))
 
 
 def load(
@@ -143,6 +150,11 @@ def entry(model: Any) -> Any:
         return model.device
     devices = [each for each in places.values() if each not in ("cpu", "disk")]
     return torch.device(devices[0] if devices else "cpu")
+
+
+def table_rows(model: Any) -> int:
+    """Rows of a transformers model's table of token vectors."""
+    return int(model.get_input_embeddings().weight.shape[0])
 
 
 def load_blocks(

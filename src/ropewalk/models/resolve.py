@@ -19,8 +19,10 @@ from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.errors import ConfigError, UnknownModelError
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class KnownModel:
     """A model that comes inside a PyPI package: the place in it of its file or folder, and how to
@@ -63,6 +65,7 @@ _KINDS = (
 )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
     """Where a model lies. `path` is a GGUF file, a config.json, or a folder with one.

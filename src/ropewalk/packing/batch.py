@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from ropewalk.errors import UsageError
 from ropewalk.packing.layout import Counting, Layout, VarLen, varlen
 from ropewalk.packing.pack import PackedRow
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+@short
 @dataclass(frozen=True)
 class PackedBatch:
     """Equally long rows: each tensor (batch, length), int64. `documents` is for

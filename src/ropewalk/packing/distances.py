@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True)
 class Distances:
     """`counts[i]`: pairs of tokens i apart, i from 0 (each token with itself) up to the longest.

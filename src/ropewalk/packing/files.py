@@ -17,14 +17,17 @@ from ropewalk.errors import UsageError
 from ropewalk.packing.pack import Boundary, Cutting, Packing, Report, pack
 from ropewalk.packing.policies import BestFit, InOrder, Policy
 from ropewalk.packing.row_file import RowWriter, row_file
+from ropewalk.packing.table_rows import check_rows
 from ropewalk.packing.texts import Reading, Sources, Text, read_texts
 from ropewalk.packing.tokens import Encoded, Encoder
+from ropewalk.short import short
 
 NO_BOUNDARY = Boundary()
 _OPEN_TOKENS = 1 << 24
 _T = TypeVar("_T")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class PackSettings:
     """How rows are made; see `pack`. Raises LengthError and UsageError when used."""
@@ -68,12 +71,21 @@ def policy_named(name: str, length: int) -> Policy:
     raise UsageError(f"the policy {name!r} is not known; there are best-fit and in-order")
 
 
-def boundary_named(word: str, tokenizer: Any) -> Boundary:
+def boundary_named(word: str, tokenizer: Any, rows: int | None = None) -> Boundary:
     """The boundary that "eos", "bos", "both", "none" or a token id stands for.
 
-    Raises UsageError for another word, for a tokenizer without that token, and for an id that the
-    tokenizer has not.
+    `rows` are those of the model's table, None where it is not known. Raises UsageError for
+    another word, for a tokenizer without that token, and for an id that the tokenizer has not;
+    RowError for one that the table has no row for.
     """
+    found = _boundary_named(word, tokenizer)
+    if rows is not None:
+        ids = [each for each in (found.before, found.after) if each is not None]
+        check_rows(ids, rows, tokenizer.convert_ids_to_tokens, f"the boundary {word!r}")
+    return found
+
+
+def _boundary_named(word: str, tokenizer: Any) -> Boundary:
     if word == "none":
         return Boundary()
     if word in ("eos", "bos", "both"):
@@ -102,6 +114,7 @@ def _named_id(tokenizer: Any, which: str, word: str) -> int:
     return int(found)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Seconds:
     """Where the time went. Reading and packing run beside nothing; the tokenizer uses all cores."""
@@ -112,6 +125,7 @@ class Seconds:
     writing: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Packed:
     """A file of rows, and everything that was counted on the way to it."""
@@ -140,15 +154,17 @@ def pack_files(
     *,
     reading: Reading | None = None,
     name: str = "",
+    rows: int | None = None,
     progress: Progress = lambda _report, _encoded: None,
 ) -> Packed:
     """Read, tokenise, pack and write; `out` is whole or as it was.
 
-    `name` is what the file says the tokenizer is called. Raises UsageError for no document with
-    text, LengthError and UsageError for settings that cannot be, DataFileError for files that
-    cannot be read, StoreError for one that cannot be written.
+    `name` is what the file says the tokenizer is called, `rows` are those of its model's table,
+    None where none is known: an id without a row is refused with RowError. Raises UsageError for
+    no document with text, LengthError and UsageError for settings that cannot be, DataFileError
+    for files that cannot be read, StoreError for one that cannot be written.
     """
-    encoder = Encoder(tokenizer)
+    encoder = Encoder(tokenizer, rows)
     clock = _Clock()
     texts = clock.timed(read_texts(found.files, reading), "reading")
     packing = pack(
@@ -158,16 +174,16 @@ def pack_files(
     )  # fmt: skip
     report = packing.report
     begun = time.perf_counter()
-    with row_file(out, settings.length) as rows:
-        _write(packing, rows, clock, lambda: progress(report, encoder.count))
+    with row_file(out, settings.length) as writer:
+        _write(packing, writer, clock, lambda: progress(report, encoder.count))
         if not report.rows:
             raise UsageError(
                 f"{len(found.files)} files hold {report.documents} documents and no token; there "
                 "is nothing to pack"
             )
         start = time.perf_counter()
-        rows.flush()
-        rows.describe(_about(settings, name, encoder, report))
+        writer.flush()
+        writer.describe(_about(settings, name, encoder, report))
         clock.add("writing", start)
     whole = time.perf_counter() - begun
     spent = clock.seconds

@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 from ropewalk.errors import PositionError, UsageError
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +28,7 @@ Counting = Literal["reset", "document", "running"]
 """How tokens of a row are numbered; see `Layout.position_ids`."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A document, or a part of one, in a row.
@@ -47,6 +49,7 @@ class Piece:
             )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class VarLen:
     """What a variable-length attention kernel is told: offsets (pieces + 1,) int32 into the
@@ -75,6 +78,7 @@ class VarLen:
         }
 
 
+@short
 @dataclass(frozen=True)
 class Layout:
     """The pieces of one row of `length` tokens, in order; what they leave is padding.

@@ -18,6 +18,7 @@ from ropewalk.errors import LengthError, UsageError
 from ropewalk.packing.distances import Distances, distances
 from ropewalk.packing.layout import Layout, Piece
 from ropewalk.packing.policies import BestFit, InOrder, OpenRows, Policy
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +33,7 @@ Cutting = Literal["kept", "split"]
 _MOST_ID = 2**31 - 1
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Boundary:
     """Tokens put around every document: ids before (a BOS) and after it (an EOS), None for none.
@@ -48,6 +50,7 @@ class Boundary:
                 raise UsageError(f"boundary token {token} is no token id: ids count from 0")
 
 
+@short
 @dataclass(frozen=True)
 class PackedRow:
     """One row: `token_ids` (length,) int32, padding included, and where its documents lie."""
@@ -62,6 +65,7 @@ class PackedRow:
         return self.layout.labels(torch.from_numpy(self.token_ids), ignore)
 
 
+@short
 @dataclass
 class Report:
     """What has been packed so far.

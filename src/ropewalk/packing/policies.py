@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 
 class OpenRows(Protocol):
@@ -38,6 +39,7 @@ class Policy(Protocol):
         """A set of open rows of `length` tokens, empty."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class InOrder:
     """One row is open at a time; a document that does not fit closes it."""
@@ -47,6 +49,7 @@ class InOrder:
         return _ByRoom(length, 1)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class BestFit:
     """Each document goes into the open row that it fills best, or into a new one.

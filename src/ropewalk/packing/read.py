@@ -22,8 +22,10 @@ from ropewalk.packing.layout import Layout, Piece
 from ropewalk.packing.pack import PackedRow
 from ropewalk.packing.parquet import arrow
 from ropewalk.packing.row_file import KEY, SCHEMA, schema
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True)
 class PackedFile:
     """A file that `row_file` wrote. `about` is its JSON document; `len` counts its rows.

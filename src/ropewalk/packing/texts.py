@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from ropewalk.errors import DataFileError, UsageError
 from ropewalk.packing.parquet import arrow
+from ropewalk.short import short
 
 PART = 1 << 18
 """Bytes of a text file that are read at a time."""
@@ -29,6 +30,7 @@ _PARQUET = {".parquet"}
 _PACKED_AWAY = {".gz", ".zst", ".xz", ".bz2", ".zip", ".tar"}
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Text:
     """One document: where it came from, and its text in parts (of any size, in order).
@@ -40,6 +42,7 @@ class Text:
     parts: Iterator[str]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How files become texts: the field of a JSON record, the column of Parquet, the encoding.
@@ -63,6 +66,7 @@ class Reading:
             raise UsageError(f"{self.encoding!r} is no encoding of text")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Sources:
     """The files that are read, in order, and what lay in folders beside them and is not text."""

@@ -20,7 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ropewalk.errors import DataFileError, UsageError
+from ropewalk.packing.table_rows import check_rows, has_rowless
 from ropewalk.packing.texts import Text
+from ropewalk.short import short
 
 Ids = npt.NDArray[np.int32]
 
@@ -36,6 +38,7 @@ AGREE = 256
 _BATCH_CHARACTERS, _BATCH_TEXTS = 1 << 21, 1024
 
 
+@short
 @dataclass(slots=True)
 class Encoded:
     """What has been tokenised so far: characters, tokens, and tokens that are special ones.
@@ -56,11 +59,12 @@ class Encoder:
 
     Adds no tokens of its own: what stands around documents is `Boundary`'s. Truncation and
     padding that tokenizer files may ask for are turned off, for they would cut documents short
-    in silence. `count` counts as documents come. Raises UsageError for a tokenizer that is
-    neither.
+    in silence. `count` counts as documents come. `rows` are those of the table that the rows are
+    for, None where it is not known: an id without a row is refused. Raises UsageError for a
+    tokenizer that is neither.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, rows: int | None = None) -> None:
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not hasattr(backend, "encode_batch_fast"):
             raise UsageError(
@@ -73,6 +77,8 @@ class Encoder:
             backend.no_padding()
         self._backend = backend
         self.vocabulary = int(backend.get_vocab_size())
+        # Most tokenizers fit their model, and then no text has to be looked at.
+        self._rows = rows if rows is not None and has_rowless(backend, rows) else None
         added = backend.get_added_tokens_decoder()
         self._special = np.array(sorted(i for i, t in added.items() if t.special), dtype=np.int32)
         self.count = Encoded()
@@ -89,9 +95,10 @@ class Encoder:
         """The ids (n,) int32 of every text, in order; of a long one an iterator of pieces.
 
         An iterator must be taken to its end before the next document. Raises DataFileError for
-        a long text with no place at which it can be joined, with its file and character.
+        a long text with no place at which it can be joined, with its file and character, and
+        RowError for an id without a row, with its place.
         """
-        waiting: list[str] = []
+        waiting: list[tuple[str, str]] = []
         size = 0
         for text in texts:
             begun, done = _begin(text.parts)
@@ -100,26 +107,29 @@ class Encoder:
                 waiting, size = [], 0
                 yield self._windows(Text(text.where, chain(begun, text.parts)))
                 continue
-            waiting.append("".join(begun))
-            size += len(waiting[-1])
+            waiting.append((text.where, "".join(begun)))
+            size += len(waiting[-1][1])
             if size >= _BATCH_CHARACTERS or len(waiting) >= _BATCH_TEXTS:
                 yield from self._batch(waiting)
                 waiting, size = [], 0
         yield from self._batch(waiting)
 
-    def _batch(self, texts: list[str]) -> list[Ids]:
-        if not texts:
+    def _batch(self, waiting: list[tuple[str, str]]) -> list[Ids]:
+        if not waiting:
             return []
+        texts = [text for _, text in waiting]
         start = time.perf_counter()
         found = self._backend.encode_batch_fast(texts, add_special_tokens=False)
         documents = [np.array(one.ids, dtype=np.int32) for one in found]
         self.count.seconds += time.perf_counter() - start
         self.count.characters += sum(map(len, texts))
-        for ids in documents:
-            self._note(ids)
+        for (where, _), ids in zip(waiting, documents, strict=True):
+            self._note(ids, where)
         return documents
 
-    def _note(self, ids: Ids) -> None:
+    def _note(self, ids: Ids, where: str) -> None:
+        if self._rows is not None:
+            check_rows(ids, self._rows, self._backend.id_to_token, where)
         self.count.tokens += len(ids)
         if len(self._special):
             low, high = self._special[0], self._special[-1]
@@ -136,12 +146,12 @@ class Encoder:
                 held = self._window(part, 0)
             else:
                 done, held = self._join(text.where, held, before, part, base)
-                self._note(done)
+                self._note(done, f"a piece of {text.where}")
                 yield done
             base += len(part)
             before = part
         if held is not None:
-            self._note(held.ids)
+            self._note(held.ids, f"a piece of {text.where}")
             yield held.ids
 
     def _join(

@@ -13,23 +13,28 @@ from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.sections import pair_axes, used_sections
 from ropewalk.rope.spec import Rotary
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class OneAxis:
     """Every pair turns by the one position of a token."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Chunked:
     """mRoPE in chunks (Qwen2-VL): a rotary spec with sections, whose `section_layout` says so."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Interleaved:
     """mRoPE dealt in turns (Qwen3-VL): a rotary spec whose `section_layout` is "interleaved"."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Axial:
     """Pairs split evenly over `axes` (vision: height, width), one block an axis.
@@ -46,6 +51,7 @@ class Axial:
 Axes = OneAxis | Chunked | Interleaved | Axial
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LaidOut:
     """For each pair in channel order: radians a token, and the axis whose position turns it."""

@@ -18,7 +18,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ropewalk.short import short
 
+
+@short
 @dataclass(frozen=True, slots=True)
 class ScoreFeatures:
     """A bias as a product: bias[h, i, j] = scale * sum over f of query[h, i, f] * key[j, f].
@@ -32,6 +35,7 @@ class ScoreFeatures:
     key: Tensor
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Description:
     """A row of the comparison table: what an encoding is, in the field's words."""

@@ -19,6 +19,7 @@ from ropewalk.positions.learned import Learned
 from ropewalk.positions.rotary import Rotary
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.xpos import XPos
+from ropewalk.short import short
 
 Vectors = Callable[[Tensor], Tensor]
 """Positions (n,) int64 to their encodings (n, features) fp64."""
@@ -35,6 +36,7 @@ SAME = 1e-6
 OFFSETS = (1, 7, 64)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Figures:
     """What was found; see the module for the questions.

@@ -17,11 +17,13 @@ from ropewalk.positions.tables_cache import ROTARY_TABLES
 from ropewalk.positions.turning import Tables, turn_both, turn_some
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import depends_on_length, name_of
+from ropewalk.short import short
 
 Lengths = int | Sequence[int]
 """Tokens of the sequences at hand: one number for all rows of a batch, or one a row."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class TurnedHeads:
     """The query and the key heads that turn, by index; the others pass unchanged.

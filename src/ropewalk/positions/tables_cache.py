@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.positions.turning import Tables
+from ropewalk.short import short
 
 MOST_ENTRIES = 8
 MOST_BYTES = 256 * 2**20
@@ -36,6 +37,7 @@ class _Kept:
         return sum(x.numel() * x.element_size() for x in (self.ids, *self.tables))
 
 
+@short
 @dataclass
 class TablesCache:
     """Tables by key and positions. Safe to use from several threads; holds `bytes_kept` bytes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ropewalk.prove.cells import Row
-from ropewalk.prove.facts import summary_of
+from ropewalk.prove.facts import own_rows, summary_of
 from ropewalk.prove.statistics import Threshold
 from ropewalk.prove.summary import RunSummary
 from ropewalk.prove.tasks.base import corrected
@@ -20,6 +20,7 @@ def by_task(
     Each is judged against its own score at the shortest length where the threshold is relative.
     Raises StoreError as `summary_of` does.
     """
+    rows = own_rows(rows, facts)
     found = {row.cell.task for row in rows}
     names = [name for name in TASKS if name in found] + sorted(found - set(TASKS))
     return {

@@ -28,6 +28,7 @@ from ropewalk.prove.statistics.paired import (
     mean_difference,
     sign_flip,
 )
+from ropewalk.short import short
 
 SHORT_CELLS = 60
 """How many cells a short calibration asks both ways, where the plan has as many."""
@@ -48,6 +49,7 @@ class Calibrate(StrEnum):
     """All of them."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Pair:
     """The answers to one cell, asked within a shared document and by a prompt of its own."""
@@ -57,6 +59,7 @@ class Pair:
     alone: Answer
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """What pairs say. Differences are nested less alone, natural logarithms.
@@ -64,6 +67,7 @@ class Calibration:
     `pairs` are those with both answers judged; `left_out` the others. `difference` is None where
     no pair has two finite log-probabilities; `without_number` counts the judged pairs that lack
     one. The p-values are corrected for there being two of them. `lengths` are those asked.
+    `not_laid` says in words which cells could not be laid out both ways, "" where all could.
     """
 
     lengths: tuple[int, ...]
@@ -79,6 +83,7 @@ class Calibration:
     p_outcomes: float
     real: bool
     sentence: str
+    not_laid: str = ""
 
 
 def plan_calibration(plan: Plan, mode: Calibrate, seed: int) -> tuple[Cell, ...]:
@@ -115,8 +120,11 @@ def plan_calibration(plan: Plan, mode: Calibrate, seed: int) -> tuple[Cell, ...]
     return tuple(cell for cell in cells if cell in drawn)
 
 
-def judge(pairs: Sequence[Pair], seed: int = 0) -> Calibration:
-    """Test the pairs and say in one sentence what follows."""
+def judge(pairs: Sequence[Pair], seed: int = 0, not_laid: str = "") -> Calibration:
+    """Test the pairs and say in one sentence what follows.
+
+    `not_laid` says which cells could not be laid out, in words.
+    """
     judged = [p for p in pairs if p.nested.outcome in JUDGED and p.alone.outcome in JUDGED]
     counts = {(a, b): 0 for a in (True, False) for b in (True, False)}
     for pair in judged:
@@ -142,6 +150,7 @@ def judge(pairs: Sequence[Pair], seed: int = 0) -> Calibration:
         p_outcomes=p_outcomes,
         real=real,
         sentence="",
+        not_laid=not_laid,
     )
     return replace(found, sentence=_sentence(found))
 
@@ -154,8 +163,10 @@ def _difference(pair: Pair) -> float | None:
 
 
 def _sentence(found: Calibration) -> str:
+    besides = f" Left out: {found.not_laid}." if found.not_laid else ""
     if not found.pairs:
-        return "Calibration: no cell could be judged both ways, so that nothing is known of it."
+        said = "Calibration: no cell could be judged both ways, so that nothing is known of it."
+        return said + besides
     where = " and ".join(f"{length:,}" for length in _ends(found.lengths))
     between = " to ".join(f"{length:,}" for length in _ends(found.lengths))
     tokens = where if len(found.lengths) <= 2 else between
@@ -172,8 +183,9 @@ def _sentence(found: Calibration) -> str:
             asked += f", 95 % from {mean.low:+.3f} to {mean.high:+.3f}"
         asked += f" (p = {found.p_difference:.2g})"
     if found.real:
-        return f"{asked}: the difference is real, so that prompts of their own are asked instead."
-    return f"{asked}: no real difference."
+        said = "the difference is beyond chance, so that prompts of their own are asked instead."
+        return f"{asked}: {said}{besides}"
+    return f"{asked}: no difference beyond chance that matters.{besides}"
 
 
 def _ends(lengths: Sequence[int]) -> tuple[int, ...]:

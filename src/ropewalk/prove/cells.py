@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ropewalk.short import short
+
 
 class Outcome(StrEnum):
     """What came of one prompt. Only the first three count for accuracy."""
@@ -62,6 +64,7 @@ class Sharing(StrEnum):
     """One document a trial holds the needles of every length and depth; it is read once."""
 
 
+@short
 @dataclass(frozen=True, slots=True, order=True)
 class Cell:
     """One question: `length` tokens in all, needle at `depth`, the `trial`-th of its kind."""
@@ -74,6 +77,7 @@ class Cell:
     """What is asked; a name of `ropewalk.prove.tasks`."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """A prompt laid out for one cell.
@@ -102,6 +106,7 @@ class Prompt:
         return len(self.token_ids) + max(self.budget, len(self.value_ids))
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a subject made of a prompt.
@@ -120,6 +125,7 @@ class Answer:
     details: str = field(default="", compare=False)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Row:
     """A kept answer: the cell asked, what the prompt really was, and what came of it.

@@ -1,6 +1,6 @@
 """From what a model printed to an outcome. Text only.
 
-Answers are compared whole after normalising (`normalise`), never as pieces of longer words or
+Answers are compared whole (`ropewalk.prove.naming`), never as pieces of longer words or
 numbers. A base prompt ends in the beginning of the answer, so what is printed first is the
 answer. A chat answer is free text: thinking is taken out, and the values named in the rest
 decide. An answer of several values is a set: right when it holds all of them and nothing else.
@@ -9,16 +9,13 @@ decide. An answer of several values is a set: right when it holds all of them an
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
 from ropewalk.prove.cells import Outcome
+from ropewalk.prove.naming import begins_with, names, normalise
 
 LIST = ", "
 """Between the values of an answer that has several."""
-_NUMBERS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen
-fifteen sixteen seventeen eighteen nineteen twenty""".split()
-_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-")
 _THINKING = re.compile(r"<(think|thinking|thought|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.I)
 _CLOSING = re.compile(r"\A.*</(think|thinking|thought|reasoning)>", re.DOTALL | re.I)
 
@@ -37,22 +34,9 @@ def named_values(text: str) -> list[str]:
     return re.findall(r"\d+", text)
 
 
-def normalise(text: str) -> str:
-    """Text as answers are compared: NFKC, casefold, white space as single spaces.
-
-    Signs of currency and what marks text (quotes, asterisks, underscores, backticks) are left
-    out, dashes are hyphens, and the words zero to twenty are digits.
-    """
-    flat = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
-    flat = re.sub(r"[$\u20ac\u00a3\"\u201c\u201d\u2018`*_]", "", flat)
-    flat = re.sub(r"[a-z]+", lambda word: _digits(word[0]), flat)
-    return " ".join(flat.split())
-
-
 def named(text: str, values: Sequence[str]) -> set[str]:
     """Which of the values a text names, as whole words and numbers, after normalising."""
-    flat = normalise(text)
-    return {value for value in values if re.search(_whole(value), flat)}
+    return {value for value in values if names(text, value)}
 
 
 def credit(printed: str, value: str, *, chat: bool) -> float:
@@ -82,16 +66,11 @@ def classify(printed: str, value: str, distractors: Sequence[str], *, chat: bool
         if len(items) > len(right) + len(others):
             return Outcome.WRONG if others and not right else Outcome.MISS
     else:
-        start = normalise(printed)
-        right = {each for each in values if re.match(_whole(each), start)}
-        others = {each for each in distractors if re.match(_whole(each), start)}
+        right = {each for each in values if begins_with(printed, each)}
+        others = {each for each in distractors if begins_with(printed, each)}
     if len(right) == len(set(values)):
         return Outcome.MISS if others else Outcome.HIT
     return Outcome.WRONG if others and not right else Outcome.MISS
-
-
-def _whole(value: str) -> str:
-    return rf"(?<!\w){re.escape(normalise(value))}(?!\w)"
 
 
 def _is(item: str, value: str) -> bool:
@@ -101,7 +80,3 @@ def _is(item: str, value: str) -> bool:
 def _first_line(printed: str) -> str:
     """Up to the end of the first line or sentence."""
     return re.split(r"\n|(?<=\w)[.!?](?=\s|$)", printed.lstrip(), maxsplit=1)[0]
-
-
-def _digits(word: str) -> str:
-    return str(_NUMBERS.index(word)) if word in _NUMBERS else word

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 
 from ropewalk.prove.calibration import Calibrate
 from ropewalk.prove.cells import Cell, Prompt, Sharing
+from ropewalk.prove.laying import Laying
 from ropewalk.prove.plan import CostModel, Plan
 from ropewalk.prove.tree import paths, share
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Reading:
     """Prompt tokens of a plan: each prompt by itself, and with shared beginnings read once.
@@ -51,7 +54,7 @@ def reading(plan: Plan, make_prompt: Callable[[Cell], Prompt]) -> Reading:
 
     One trial of each kind (with and without controls) is laid out and folded; others of its kind
     count the same. Trials differ by some tokens, where keys and values do. Tasks of a trial have
-    no text in common. Raises LengthError as `make_prompt` does.
+    no text in common. Cells that cannot be laid out cost nothing.
     """
     kinds: dict[tuple[Cell, ...], tuple[list[Cell], int]] = {}
     for cells in plan.by_trial():
@@ -61,7 +64,7 @@ def reading(plan: Plan, make_prompt: Callable[[Cell], Prompt]) -> Reading:
     alone: list[tuple[int, int, int]] = []
     pieces: list[tuple[int, int, int]] = []
     for cells, times in kinds.values():
-        prompts = [make_prompt(cell) for cell in cells]
+        prompts = Laying(make_prompt).all(cells)
         alone += [(0, len(prompt.token_ids), times) for prompt in prompts]
         for node, start in paths(share(prompts)):
             end = start + len(node.ids)
@@ -70,6 +73,7 @@ def reading(plan: Plan, make_prompt: Callable[[Cell], Prompt]) -> Reading:
     return Reading(tuple(alone), tuple(pieces))
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What a run will take: prompts, tokens to read, and tokens without sharing (`independent`).

@@ -21,15 +21,18 @@ from pathlib import Path
 
 from ropewalk.errors import StoreError
 from ropewalk.prove.cells import JUDGED, Control, Outcome, Row, Sharing
-from ropewalk.prove.facts import own_rows
+from ropewalk.prove.facts import own_rows, said_facts
 from ropewalk.prove.statistics.paired import (
     MeanDifference,
+    fewest_units,
     holm,
+    least_p,
     mcnemar,
     mean_difference,
     sign_flip,
 )
 from ropewalk.prove.store import IDENTITY, Store
+from ropewalk.short import short
 
 SIGNIFICANT = 0.05
 
@@ -37,6 +40,7 @@ COMPARED = ("name", "rope", *IDENTITY, "device", "versions")
 """The facts that are shown where two runs differ in them."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class KeptRun:
     """What a run folder holds: its facts, and every row beside the digest of its prompt's text."""
@@ -57,9 +61,10 @@ class KeptRun:
                 (row, hashlib.sha256(store.prompt_text(row.prompt_hash).encode()).hexdigest())
                 for row in own_rows(store.rows(), facts)
             )
-            return cls(str(folder), facts, rows)
+            return cls(str(folder), said_facts(facts), rows)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Pairs of one part of the map. Differences are A less B, natural logarithms.
@@ -77,6 +82,8 @@ class Comparison:
     difference: MeanDifference | None
     p_outcomes: float
     p_difference: float
+    units: int
+    """How many documents, or pairs, the tests take as independent."""
 
     @property
     def pairs(self) -> int:
@@ -88,7 +95,16 @@ class Comparison:
         """Whether outcomes or log-probabilities differ by more than chance."""
         return min(self.p_outcomes, self.p_difference) < SIGNIFICANT
 
+    @property
+    def interval_without_zero(self) -> bool:
+        """Whether the interval of the mean difference lies on one side of 0."""
+        mean = self.difference
+        if mean is None or mean.low is None or mean.high is None:
+            return False
+        return mean.low > 0 or mean.high < 0
 
+
+@short
 @dataclass(frozen=True, slots=True)
 class RunDiff:
     """Two runs compared: all pairs, then every length and every depth.
@@ -217,6 +233,7 @@ def _compared(pairs: Pairs, by_document: bool, seed: int) -> Comparison:
         difference=difference,
         p_outcomes=p_outcomes,
         p_difference=sign_flip(units, seed),
+        units=len({a.cell.trial for a, _ in pairs}) if by_document else len(pairs),
     )
 
 
@@ -278,8 +295,41 @@ def _sentence(found: RunDiff) -> str:
             f"{surer} is surer of the value, by {abs(mean.value):.3f} nats on average "
             f"(p = {whole.p_difference:.2g})."
         )
+    parts += _why_not(found)
     where = [f"{part.length:,} tokens" for part in found.lengths if part.significant]
     where += [f"depth {100 * (part.depth or 0):g} %" for part in found.depths if part.significant]
     if where:
         parts.append(f"They differ at {', '.join(where)}.")
     return " ".join(parts)
+
+
+def _why_not(found: RunDiff) -> Iterable[str]:
+    """Why p-values stay large where figures differ: too few units, or one interval of several."""
+    whole, family = found.overall, 2
+    unit = "document" if found.by_document else "pair"
+    count = f"{whole.units:,} {unit}{'s' * (whole.units != 1)}"
+    enough = fewest_units(family, SIGNIFICANT)
+    parts = 2 * (len(found.lengths) + len(found.depths))
+    if whole.units < enough:
+        floor = least_p(whole.units)
+        yield (
+            f"From {count} no difference can be told from chance: when all point the same way, p "
+            f"is {floor:.2g}, and {min(1.0, family * floor):.2g} corrected for {family} tests; "
+            f"from {enough} {unit}s on it can fall below {SIGNIFICANT:g}."
+        )
+        if whole.interval_without_zero:
+            yield (
+                "The interval of the log-probabilities does not hold 0 all the same: it takes "
+                f"their differences as normally distributed, which {count} cannot show."
+            )
+        return
+    if whole.interval_without_zero and whole.p_difference >= SIGNIFICANT:
+        yield (
+            "The interval of the log-probabilities does not hold 0 all the same: it is Student's, "
+            f"and not corrected for {family} tests."
+        )
+    if found.by_document and whole.units < fewest_units(parts, SIGNIFICANT):
+        yield (
+            f"Lengths and depths by themselves ({parts} tests) can be told apart from "
+            f"{fewest_units(parts, SIGNIFICANT)} {unit}s on."
+        )

@@ -25,10 +25,12 @@ from ropewalk.errors import LengthError
 from ropewalk.prove.cells import Cell, Control, Prompt
 from ropewalk.prove.filling import LONGEST_FILLER, SHORTEST_FILLER, pieces
 from ropewalk.prove.frame import Frame
-from ropewalk.prove.haystack import GeneratedHaystack, Haystack, TextHaystack
+from ropewalk.prove.haystack import GeneratedHaystack, Haystack, TextHaystack, Without
+from ropewalk.prove.laying import lay_first
 from ropewalk.prove.layout import Spots, plan_spots
 from ropewalk.prove.needles.draw import Fact, draw_facts
 from ropewalk.prove.prompt import PromptMaker, betrayed
+from ropewalk.short import short
 
 INTRODUCTION = (
     "A long report follows. Some lines in it state facts, one of which will be asked for at the "
@@ -41,11 +43,16 @@ _MARGIN = 400
 """Tokens that a document goes on beyond what its longest prompt can need: of a user's text they
 are what the last gap is filled with, and it takes several sentences to find one that fits."""
 
+_DOCUMENTS_TRIED = 4
+"""Draws of a document, before its cells are given up."""
+_LOOKED_AT = 3
+"""Documents that must all be too short before a length is."""
 _SLACK = 10
 """Tokens left behind the last fact of a prompt: counts of single sentences are off by a few, and
 the words that make up the length need room."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Document:
     """A trial's text: sentences, the tokens before each, and where the facts stand in it.
@@ -80,6 +87,7 @@ class Document:
         return end - bisect_right(self.at, end - 1)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class DocumentMaker:
     """Lays out nested prompts for cells of `lengths` and `depths`; equal settings, equal prompts.
@@ -90,7 +98,9 @@ class DocumentMaker:
     single: PromptMaker
     lengths: tuple[int, ...]
     depths: tuple[float, ...]
-    _kept: dict[int, Document] = field(default_factory=dict, repr=False, compare=False)
+    _kept: dict[int, Document | LengthError] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def __call__(self, cell: Cell) -> Prompt:
         """The prompt of a cell; cells of other tasks are laid out alone.
@@ -127,10 +137,13 @@ class DocumentMaker:
         return document.facts[document.spots.of[cell.length, cell.depth]]
 
     def check(self) -> None:
-        """Raise LengthError unless every length can hold its facts, by the first document."""
+        """Raise LengthError unless every length can hold its facts, by the first document.
+
+        What that one cannot hold, further ones are asked for: facts differ in their tokens.
+        """
         for length in self.lengths:
-            for depth in (*self.depths, 1.0):
-                self(Cell(length, depth, 0))
+            for depth in dict.fromkeys((*self.depths, 1.0)):
+                lay_first(self, [Cell(length, depth, trial) for trial in range(_LOOKED_AT)])
 
     def document(self, trial: int) -> Document:
         """The text of a trial. Raises LengthError when the user's text is too short for it."""
@@ -138,13 +151,29 @@ class DocumentMaker:
             # Trials come one after the other; two are kept so that going back costs nothing.
             while len(self._kept) > 1:
                 del self._kept[next(iter(self._kept))]
-            self._kept[trial] = self._lay_out(trial)
-        return self._kept[trial]
+            self._kept[trial] = self._drawn(trial)
+        kept = self._kept[trial]
+        if isinstance(kept, LengthError):
+            raise kept
+        return kept
 
-    def _lay_out(self, trial: int) -> Document:
-        """Draw a trial's facts and put each where its place is, between sentences."""
+    def _drawn(self, trial: int) -> Document | LengthError:
+        """The first of some draws that can be laid out; else what stands against the first.
+
+        Other facts leave other sentences of the user's text in.
+        """
+        errors = []
+        for number in range(_DOCUMENTS_TRIED):
+            try:
+                return self._lay_out(f"{trial}/{number}" if number else f"{trial}")
+            except LengthError as error:
+                errors.append(error)
+        return errors[0]
+
+    def _lay_out(self, name: str) -> Document:
+        """Draw a document's facts and put each where its place is, between sentences."""
         single = self.single
-        drawn = draw_facts(Random(f"{single.seed}/facts/{trial}"))
+        drawn = draw_facts(Random(f"{single.seed}/facts/{name}"))
         absent = next(drawn)
         # Facts differ in what they and their questions take: planned is with the middle of some.
         some = tuple(islice(drawn, _PLANNED_WITH))
@@ -157,7 +186,7 @@ class DocumentMaker:
         last = dict(zip(self.lengths, drawn, strict=False))
         known = (absent, *facts, *last.values())
         secret = tuple(text for fact in known for text in (fact.key, fact.value))
-        haystack = self._haystack(Random(f"{single.seed}/single/{trial}"))
+        haystack = Without(self._haystack(Random(f"{single.seed}/single/{name}")), secret)
         laid: list[str] = []
         edges = [0]
         at: list[int] = []
@@ -170,8 +199,6 @@ class DocumentMaker:
         needed = max(rooms.values())
         latest = self._latest(spots, facts)
         for sentence in haystack.sentences():
-            if betrayed(secret, [sentence]):
-                continue
             size = count(sentence)
             # A fact goes to the boundary nearest to its place, on either side, that leaves it whole
             # in the shortest prompt that asks for it.
@@ -184,7 +211,7 @@ class DocumentMaker:
             if edges[-1] >= needed + _MARGIN:
                 break
             lay(sentence, size)
-        if edges[-1] < needed:
+        if edges[-1] < needed or len(at) < len(facts):
             raise LengthError(
                 f"the haystack holds {edges[-1]} tokens of sentences, facts included; a length of "
                 f"{max(self.lengths)} needs {needed}: give more text, or shorter lengths"
@@ -213,14 +240,7 @@ class DocumentMaker:
         return self.single.framer(fact.problem(), INTRODUCTION)
 
     def _alone(self, cell: Cell, fact: Fact) -> Prompt:
-        prompt = self.single.lay_out(cell, fact.problem(), INTRODUCTION)
-        if prompt is None:
-            raise LengthError(
-                f"a length of {cell.length} tokens cannot hold the fact {fact.sentence!r}, "
-                "or the haystack names its key or value by itself; give a longer length, or "
-                "another haystack"
-            )
-        return prompt
+        return self.single.alone(cell, fact.problem(), INTRODUCTION)
 
     def _finish(self, cell: Cell, document: Document, fact: Fact, index: int | None) -> Prompt:
         """The document's beginning, some words to fill, and the question: `length` tokens in all.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ropewalk.prove.cells import Answer, Cell, Outcome, Prompt, Row, Sharing
+from ropewalk.prove.laying import Laying
 from ropewalk.prove.plan import Plan
 from ropewalk.prove.progress import Event, RunResult
 from ropewalk.prove.runner import ErrorsInARow, key_of
@@ -20,8 +21,10 @@ from ropewalk.prove.store import Store
 from ropewalk.prove.subjects.endpoint.limits import Gate
 from ropewalk.prove.subjects.endpoint.subject import EndpointSubject
 from ropewalk.prove.subjects.endpoint.work import Pool, Server, in_cache_order
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Asking:
     """Who is asked: a model, its servers, and the gate that every request passes."""
@@ -49,14 +52,17 @@ def run_endpoint(
     to every request, and when no server is left.
     """
     keys: dict[Cell, str] = {}
+    laying = Laying(make_prompt)
     progress = _Progress(plan, store, sharing)
 
     def lanes() -> Iterator[list[Prompt]]:
         """The prompts to ask, a lane a trial."""
         for cells in plan.by_trial():
             lane = []
-            for cell in cells:
-                prompt = make_prompt(cell)
+            prompts = laying.all(cells)
+            progress.leave(laying.left_out)
+            for prompt in prompts:
+                cell = prompt.cell
                 keys[cell] = key_of(cell, hash_of(prompt))
                 if store.done(keys[cell]):
                     on_event(progress.event(cell, None))
@@ -117,6 +123,11 @@ class _Progress:
         self.longest = 0.0
         """The most seconds that an answer took: what the next may take."""
         self._asked = 0
+        self._left_out: dict[Cell, str] = {}
+
+    def leave(self, left_out: Mapping[Cell, str]) -> None:
+        """Note cells that cannot be laid out: they do not remain."""
+        self._left_out.update(left_out)
 
     def event(self, cell: Cell, row: Row | None) -> Event:
         """Note a row just kept, or that a cell had been answered before."""
@@ -130,9 +141,9 @@ class _Progress:
         return Event(
             cell=cell,
             done=len(self._done),
-            total=len(self._plan.cells),
+            total=len(self._plan.cells) - len(self._left_out),
             tokens_done=self._tokens_done,
-            tokens_total=self._plan.tokens,
+            tokens_total=self._tokens_total,
             eta_seconds=self._eta(),
             row=row,
         )
@@ -140,10 +151,15 @@ class _Progress:
     def result(self, *, interrupted: bool = False, out_of_time: bool = False) -> RunResult:
         """How the run ended."""
         done = len(self._done)
-        left = len(self._plan.cells) - done
-        return RunResult(done, left, self._asked, interrupted, out_of_time and left > 0)
+        left = len(self._plan.cells) - len(self._done | self._left_out.keys())
+        late = out_of_time and left > 0
+        return RunResult(done, left, self._asked, interrupted, late, dict(self._left_out))
+
+    @property
+    def _tokens_total(self) -> int:
+        return self._plan.tokens - sum(cell.length for cell in self._left_out)
 
     def _eta(self) -> float:
-        left = self._plan.tokens - self._tokens_done
+        left = self._tokens_total - self._tokens_done
         passed = time.monotonic() - self._begun
         return left * passed / self._tokens_asked if self._tokens_asked else 0.0

@@ -20,9 +20,16 @@ from ropewalk.prove.documents import DocumentMaker
 from ropewalk.prove.endpoint_run import Asking, run_endpoint
 from ropewalk.prove.facts import plan_facts
 from ropewalk.prove.haystack import GeneratedHaystack, read_sentences
-from ropewalk.prove.identity import folder_name, hash_by, settings_facts, try_folder
+from ropewalk.prove.identity import (
+    folder_name,
+    hash_by,
+    settings_facts,
+    sharing_facts,
+    try_folder,
+)
+from ropewalk.prove.laying import check_lengths_hold
 from ropewalk.prove.plan import Plan
-from ropewalk.prove.progress import RunResult
+from ropewalk.prove.progress import ASKING, RunResult
 from ropewalk.prove.proof import (
     Listener,
     Proof,
@@ -86,6 +93,11 @@ class _Laid:
     prompts: ServedPrompts
     plan: Plan
 
+    @property
+    def own_lengths(self) -> tuple[int, ...]:
+        """The lengths of the plan in our tokens, in which documents are laid out."""
+        return tuple(map(self.prompts.own, self.plan.lengths))
+
     def budget(self) -> Budget:
         """What asking all of it takes."""
         read = reading(self.plan, self.prompts)
@@ -141,6 +153,7 @@ def _ask(
     folder = settings.out or RUNS / folder_name(asking.subject.model.rpartition("/")[2], facts)
     with Store.open(folder, facts) as store:
         tell.planned(laid.plan, folder)
+        tell.say(ASKING)
 
         def ask(cells: tuple[Cell, ...]) -> RunResult:
             return run_endpoint(
@@ -151,7 +164,7 @@ def _ask(
                 hash_by(facts),
                 tell.event,
                 deadline=deadline,
-                say=tell.say,
+                say=tell.note,
                 sharing=laid.sharing,
             )
 
@@ -167,7 +180,7 @@ def _check(settings: ProofSettings) -> EndpointSettings:
         )
     if settings.rope is not None:
         raise UsageError("--rope cannot change a model at a server; start the server with it")
-    if settings.device != "auto" or settings.dtype != "float32":
+    if settings.device != "auto" or settings.dtype != "auto":
         raise UsageError("--device and --dtype are the server's to choose: leave them out")
     if settings.calibrate not in (None, Calibrate.OFF):
         raise UsageError(
@@ -308,7 +321,10 @@ def _lay_out(
     if settings.sharing is None:
         tell.note(sharing_line(sharing, why))
     if sharing is not Sharing.NESTED:
-        return _Laid(sharing, alone, planned(settings, lengths, sharing))
+        laid = _Laid(sharing, alone, planned(settings, lengths, sharing))
+        check_lengths_hold(laid.plan.cells, alone)
+        return laid
+    check_lengths_hold((cell for cell in plan.cells if cell.task != "single"), alone)
     return _Laid(sharing, prompts, plan)
 
 
@@ -320,13 +336,14 @@ def _facts(
     own: OwnDocuments | None,
 ) -> dict[str, str]:
     """What the store keeps beside the answers."""
-    subject = served.subject
+    subject, spec = served.subject, _spec(served.facts)
     return {
         **_server_facts(served),
         **settings_facts(settings, sentences, own, chat=subject.chat, salted=subject.salt),
-        "sharing": laid.sharing.value,
+        **sharing_facts(laid.sharing, laid.own_lengths, laid.plan.depths),
         **(_UNCALIBRATED if laid.sharing is Sharing.NESTED else {}),
-        **plan_facts(laid.plan, settings.threshold, _spec(served.facts)),
+        # A server's window is how it was started: no guess at training follows from it.
+        **plan_facts(laid.plan, settings.threshold, spec, spec.trained),
     }
 
 

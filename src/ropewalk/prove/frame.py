@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from ropewalk.errors import ModelFileError
 from ropewalk.prove.tasks.base import Problem
 from ropewalk.prove.tokens import Tokens, shared_start
+from ropewalk.short import short
 
 _MARK = "<haystack>"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Frame:
     """The texts before and behind the haystack, and what they cost.
@@ -28,6 +30,7 @@ class Frame:
     tokens: int
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Framer:
     """Makes frames for one model. `answer_tokens` are kept free for a chat answer."""

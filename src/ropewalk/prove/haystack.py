@@ -17,12 +17,16 @@ from random import Random
 from typing import Protocol
 
 from ropewalk.errors import LengthError, UsageError
+from ropewalk.prove.naming import gives_away
 
 Count = Callable[[str], int]
 """How many tokens a sentence takes in the middle of a text."""
 
 LONGEST_SENTENCE = 400
 """Characters; a text without full stops, such as a table or code, is cut into such pieces."""
+
+_PIECES_TRIED = 8
+"""Pieces of one size that are looked at for one that gives nothing away."""
 
 
 class Haystack(Protocol):
@@ -251,6 +255,26 @@ class TextHaystack:
                 return " ".join(taken)
         # Nothing of that size here; the text is still there for another.
         self._next = begun
+        return None
+
+
+class Without:
+    """Another haystack without the sentences that give one of `secret` away."""
+
+    def __init__(self, haystack: Haystack, secret: tuple[str, ...]) -> None:
+        self._haystack = haystack
+        self._secret = secret
+
+    def sentences(self) -> Iterator[str]:
+        """The sentences that are left, in their order."""
+        return (s for s in self._haystack.sentences() if not gives_away(s, self._secret))
+
+    def filler(self, tokens: int, count: Count) -> str | None:
+        """As the haystack has it; None where all of a few pieces give something away."""
+        for _ in range(_PIECES_TRIED):
+            piece = self._haystack.filler(tokens, count)
+            if piece is None or not gives_away(piece, self._secret):
+                return piece
         return None
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ropewalk.errors import StoreError
-from ropewalk.prove.cells import Prompt
+from ropewalk.prove.cells import Prompt, Sharing
 from ropewalk.prove.lock import FolderLock
 from ropewalk.prove.settings import ProofSettings
 from ropewalk.prove.store import IDENTITY
 from ropewalk.prove.tasks.own import OwnDocuments
 
-RECIPE = 4
+RECIPE = 5
 """Raised when the layout of prompts changes: answers to older prompts are then another run's."""
 
 
@@ -40,7 +41,9 @@ def settings_facts(
     if settings.all_tasks != ("single",):
         recipe += f", tasks {' + '.join(settings.all_tasks)}"
     if own is not None:
-        recipe += f", own questions {_digest(repr((sorted(own.documents.items()), own.questions)))}"
+        # Field by field: a repr is for readers, and leaves out what is long.
+        asked = [astuple(question) for question in own.questions]
+        recipe += f", own questions {_digest(repr((sorted(own.documents.items()), asked)))}"
     until = settings.until_certain
     return {
         "seed": str(settings.seed),
@@ -52,6 +55,21 @@ def settings_facts(
         "date": time.strftime("%Y-%m-%d"),
         **({} if until is None else {"until_certain": str(until.most_trials)}),
     }
+
+
+def sharing_facts(
+    sharing: Sharing, lengths: Sequence[int], depths: Sequence[float]
+) -> dict[str, str]:
+    """What prompts share, and what the document that they share is laid out over.
+
+    A nested document holds a fact for every depth (a share) of every length (tokens), so that all
+    of them decide each of its prompts. Other prompts depend on their own cell alone.
+    """
+    document = "none"
+    if sharing is Sharing.NESTED:
+        tokens, percents = ", ".join(map(str, lengths)), ", ".join(map(_percent, depths))
+        document = f"{tokens} tokens at {percents} %"
+    return {"sharing": sharing.value, "document": document}
 
 
 def identity(facts: dict[str, str]) -> str:
@@ -96,6 +114,12 @@ def try_folder(folder: Path) -> None:
         ) from error
     if folder.exists():
         raise StoreError(f"the run folder {folder} is a file; choose another --out folder")
+
+
+def _percent(depth: float) -> str:
+    """A share as a percentage: short where that is exact."""
+    short = f"{100 * depth:g}"
+    return short if float(short) / 100 == depth else repr(100 * depth)
 
 
 def _digest(text: str) -> str:

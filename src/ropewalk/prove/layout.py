@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ropewalk.short import short
+
 TOLERANCE = 0.02
 """How far, as a share of a length, a fact may be from the depth it is asked for, where another
 length's fact stands. Never more than a quarter of the step between depths."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Spots:
     """Places that ascend, and which of them is meant by a length and a depth below 1."""

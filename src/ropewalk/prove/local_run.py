@@ -16,6 +16,7 @@ from ropewalk.prove.calibration import Calibrate, Calibration, Pair, judge, plan
 from ropewalk.prove.cells import Answer, Cell, Prompt, Sharing
 from ropewalk.prove.cost import Budget, Reading, default_calibrate, reading
 from ropewalk.prove.documents import DocumentMaker
+from ropewalk.prove.laying import Make, check_lengths_hold, in_words
 from ropewalk.prove.plan import CostModel, Plan
 from ropewalk.prove.progress import Event, RunResult
 from ropewalk.prove.prompt import PromptMaker
@@ -28,13 +29,13 @@ from ropewalk.prove.subjects.sharing import BRANCH_ROOM, SharingLocal
 from ropewalk.prove.tokens import Tokens
 from ropewalk.prove.walk import run_shared
 from ropewalk.rope.spec import LearnedPositions, PositionSpec
-
-Make = Callable[[Cell], Prompt]
+from ropewalk.short import short
 
 _PACED = 512
 """Tokens that are read to see how fast this machine is."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Asking:
     """Where answers go and who is told: what every run is given besides its prompts."""
@@ -43,6 +44,37 @@ class Asking:
     hash_of: Callable[[Prompt], str]
     on_event: Callable[[Event], None]
     deadline: float | None = None
+
+
+class _BothWays:
+    """Events of two passes over the same cells, told as those of one: its counts only grow."""
+
+    def __init__(self, cells: int, on_event: Callable[[Event], None]) -> None:
+        self._cells, self._on_event = cells, on_event
+        self._begun = time.monotonic()
+
+    def first(self, event: Event) -> None:
+        """An event of the first pass."""
+        self._tell(event, 0, 0)
+
+    def second(self, event: Event) -> None:
+        """An event of the second pass, behind all of the first."""
+        self._tell(event, self._cells, event.tokens_total)
+
+    def _tell(self, event: Event, cells: int, tokens: int) -> None:
+        done, total = tokens + event.tokens_done, 2 * event.tokens_total
+        passed = time.monotonic() - self._begun
+        # In proportion: what is left of this pass says nothing of the other.
+        left = passed * (total - done) / done if done else event.eta_seconds
+        told = replace(
+            event,
+            done=cells + event.done,
+            total=2 * self._cells,
+            tokens_done=done,
+            tokens_total=total,
+            eta_seconds=left,
+        )
+        self._on_event(told)
 
 
 class LocalRun:
@@ -81,9 +113,18 @@ class LocalRun:
         return sharable(self._model, self._spec, self._plan.lengths, wanted)
 
     def check(self, sharing: Sharing) -> None:
-        """Raise LengthError unless every length can hold what is hidden and asked."""
+        """Raise LengthError unless every length can hold a document's facts, where they nest."""
         if sharing is Sharing.NESTED:
             self._documents.check()
+
+    def check_rest(self, sharing: Sharing) -> None:
+        """Raise LengthError for a length at which not one prompt of a task can be laid out.
+
+        What a document holds is `check`'s.
+        """
+        nested = sharing is Sharing.NESTED
+        cells = (cell for cell in self._plan.cells if not (nested and cell.task == "single"))
+        check_lengths_hold(cells, self._single)
 
     def budget(
         self, sharing: Sharing, calibrate: Calibrate | None, seed: int, token_bytes: int | None
@@ -134,15 +175,22 @@ class LocalRun:
         cells = part.cells
         if not cells:
             return None, None
+        both = _BothWays(len(cells), asking.on_event)
         # A fact may be all that a document holds up to a length: then both ways ask one prompt.
-        apart = replace(asking, hash_of=lambda prompt: f"alone|{asking.hash_of(prompt)}")
+        apart = replace(
+            asking,
+            hash_of=lambda prompt: f"alone|{asking.hash_of(prompt)}",
+            on_event=both.first,
+        )
+        left_out: dict[Cell, str] = {}
         for sharing, make, given in (
             (Sharing.NONE, self._documents.independent, apart),
-            (Sharing.NESTED, self._documents, asking),
+            (Sharing.NESTED, self._documents, replace(asking, on_event=both.second)),
         ):
             result = self._shared(part, sharing, make, given)
             if result.interrupted or result.out_of_time:
                 return None, result
+            left_out.update(result.left_out)
         answers: dict[Sharing, dict[Cell, Answer]] = {Sharing.NONE: {}, Sharing.NESTED: {}}
         for row in asking.store.rows():
             if row.sharing in answers:
@@ -153,7 +201,7 @@ class LocalRun:
             for cell in cells
             if cell in nested and cell in alone
         ]
-        return judge(pairs, seed), None
+        return judge(pairs, seed, in_words(left_out) if left_out else ""), None
 
     def _calibration(self, mode: Calibrate, seed: int) -> Plan:
         """The cells to ask both ways: those that a document holds a fact for."""

@@ -15,25 +15,30 @@ from ropewalk.prove.loss import (
     Evaluation,
     Reader,
     Shift,
+    check_stride,
     context_gain,
     copy_probe,
     evaluate,
+    most_stride,
     shift_probe,
     whole,
 )
 from ropewalk.prove.tokens import Tokens
 from ropewalk.rope.spec import Alibi, NoPosition, PositionSpec, Recurrent, Rotary
+from ropewalk.short import short
 
 PASSAGE = 64
 """Tokens of the passage that is copied, and of the one that is shifted."""
 FIRST_DISTANCE = 128
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LossSettings:
     """What to read and how. `text` names a UTF-8 file, None for generated text.
 
-    `length` tokens are read, `window` and `stride` are those of the sliding evaluation.
+    `length` tokens are read, `window` and `stride` are those of the sliding evaluation. What the
+    tokenizer puts before a text counts among the tokens of both length and window.
     """
 
     model: str
@@ -43,13 +48,16 @@ class LossSettings:
     stride: int = 256
     seed: int = 0
     device: str = "auto"
-    dtype: str = "float32"
+    dtype: str = "auto"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LossReport:
     """All that was measured. `evaluations`: full, sliding, non-overlapping.
 
+    `tokens` counts the opening, which begins whatever is read: `opening` is the text of each of
+    its tokens, none where the tokenizer puts nothing before a text.
     `shifts` is empty where the model cannot be told at which position a text begins, or where
     positions are not relative; `notes` say so.
     """
@@ -57,6 +65,7 @@ class LossReport:
     name: str
     text: str
     tokens: int
+    opening: tuple[str, ...]
     claimed: int | None
     evaluations: tuple[Evaluation, ...]
     gain: ContextGain | None
@@ -76,26 +85,32 @@ def measure(settings: LossSettings, say: Callable[[str], None] = lambda _: None)
     spec = read_spec(files)
     written = None if settings.text is None else read_text(settings.text)
     say("loading torch and transformers")
-    device, dtype = check_device(settings.device, settings.dtype)
+    device, dtype = check_device(settings.device, settings.dtype, files)
     loaded = load(files, device=device, dtype=dtype, say=say)
-    tokens = Tokens(loaded.tokenizer)
+    tokens = Tokens(loaded.tokenizer, loaded.rows)
+    opening = tokens.opening
+    check_stride(settings.window, settings.stride, len(opening))
     ids = _ids(tokens, settings, written)
-    reader = Reader(loaded.model, lambda length: install(loaded.model, spec, length))
-    say(f"reading {len(ids):,} tokens at once")
+    reader = Reader(
+        loaded.model, lambda length: install(loaded.model, spec, length), opening=opening
+    )
+    say(f"reading {settings.length:,} tokens at once")
     full = whole(reader, ids)
     say(f"reading windows of {settings.window:,} tokens")
     sliding = evaluate(reader, ids, "sliding", settings.window, settings.stride)
-    apart = evaluate(reader, ids, "non-overlapping", settings.window, settings.window - 1)
+    apart = settings.window, most_stride(settings.window, len(opening))
+    cut = evaluate(reader, ids, "non-overlapping", *apart)
     say("reading a passage again at growing distance")
     passage = generated(tokens, PASSAGE, f"{settings.seed}/passage")
-    copies = copy_probe(reader, passage, ids, _doubling(FIRST_DISTANCE, len(ids)))
-    shifts, notes = _shifts(reader, passage, len(ids), relative=_relative(spec))
+    copies = copy_probe(reader, passage, ids, _doubling(FIRST_DISTANCE, settings.length))
+    shifts, notes = _shifts(reader, passage, settings.length, relative=_relative(spec))
     return LossReport(
         name=files.title,
         text="generated" if settings.text is None else str(settings.text),
-        tokens=len(ids),
+        tokens=settings.length,
+        opening=tuple(tokens.pieces(opening)),
         claimed=spec.claimed.tokens,
-        evaluations=(full, sliding, apart),
+        evaluations=(full, sliding, cut),
         gain=context_gain(full, sliding),
         copies=copies,
         shifts=shifts,
@@ -116,7 +131,10 @@ def read_text(path: Path) -> str:
 
 
 def generated(tokens: Tokens, count: int, seed: str) -> list[int]:
-    """`count` ids of text from the haystack's grammar, the same for the same seed."""
+    """`count` ids of text from the haystack's grammar, the same for the same seed.
+
+    Without what the tokenizer puts before a text.
+    """
     sentences = GeneratedHaystack(Random(seed)).sentences()
     text, ids = "", list[int]()
     while len(ids) < count:
@@ -124,20 +142,22 @@ def generated(tokens: Tokens, count: int, seed: str) -> list[int]:
         wanted = max(2 * len(text), 8 * count)
         while len(text) < wanted:
             text += f"{next(sentences)} "
-        ids = tokens.encode(text)
+        ids = tokens.encode(text, special=False)
     return ids[:count]
 
 
 def _ids(tokens: Tokens, settings: LossSettings, written: str | None) -> list[int]:
+    """The text's own ids: as many as leave room for what the tokenizer puts before them."""
+    held = len(tokens.opening)
     if written is None:
-        return generated(tokens, settings.length, f"{settings.seed}/loss")
-    ids = tokens.encode(written)
-    if len(ids) < settings.length:
+        return generated(tokens, settings.length - held, f"{settings.seed}/loss")
+    ids = tokens.encode(written, special=False, where=str(settings.text))
+    if held + len(ids) < settings.length:
         raise LengthError(
-            f"{settings.text} has {len(ids):,} tokens, and --length asks for {settings.length:,}; "
-            f"say --length {len(ids)}, or name a longer text"
+            f"{settings.text} has {held + len(ids):,} tokens, and --length asks for "
+            f"{settings.length:,}; say --length {held + len(ids)}, or name a longer text"
         )
-    return ids[: settings.length]
+    return ids[: settings.length - held]
 
 
 def _shifts(
@@ -147,7 +167,8 @@ def _shifts(
         return (), ("No shifted passage: this model's positions are not relative alone.",)
     if not reader.takes_positions:
         return (), ("No shifted passage: this model cannot be told where a text begins.",)
-    offsets = (0, *(n - len(passage) for n in _doubling(2 * FIRST_DISTANCE, length)))
+    size = len(reader.opening) + len(passage)
+    offsets = (0, *(n - size for n in _doubling(2 * FIRST_DISTANCE, length)))
     return shift_probe(reader, passage, offsets), ()
 
 

@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from ropewalk.short import short
+
 _SYLLABLES = """bar bel cor dan del dor fal fen gal gor han hel jor kal kel lan lor mar mel mir
 mor nal nor pel ral ren sal sel sor tal tan tor val vel ver wen zan zel""".split()
 _TAILS = ("a", "o", "ia", "in", "us", "et", "is", "ona", "eth", "ik")
 VALUE_DIGITS = 5
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Needle:
     """A fact to find: `value` is what `key` asks for; `sentence` is what is hidden.

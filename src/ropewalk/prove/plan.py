@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ropewalk.errors import LengthError
+from ropewalk.lengths import MOST_TOKENS, SYNTAX, read_length
 from ropewalk.prove.cells import Cell, Control
-
-MOST_TOKENS = 2**31 - 1
-"""Positions are 32-bit integers in many engines."""
+from ropewalk.short import short
 
 MOST_DEPTHS = 101
 """One a percent."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Plan:
     """An ordered run over a grid. `cells` holds the controls too."""
@@ -30,6 +30,11 @@ class Plan:
     trials: int
     cells: tuple[Cell, ...]
     tasks: tuple[str, ...] = ("single",)
+
+    @property
+    def control_trials(self) -> int:
+        """How many trials have controls."""
+        return len({cell.trial for cell in self.cells if cell.control is not Control.NONE})
 
     @property
     def tokens(self) -> int:
@@ -96,19 +101,19 @@ def _one_trial(
 
 
 def parse_lengths(text: str) -> tuple[int, ...]:
-    """Read "2048,8000" or "4k,32k" (k is 1024 tokens), ascending.
+    """Read "2048,8000" or "4k,1M" (`ropewalk.lengths`), ascending.
 
     Raises LengthError for anything else, for repeats, and outside 1 to MOST_TOKENS.
     """
     lengths: list[int] = []
     for item in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,10})([kK]?)\s*", item)
-        if match is None:
+        length = read_length(item)
+        if length is None:
             raise LengthError(
                 f"length {item.strip()!r} in {text!r} is not understood: write whole tokens with "
-                "commas between, like 2048,8000 or 4k,32k, where k is 1024."
+                f"commas between, like 2048,8000 or 4k,1M, where {SYNTAX}."
             )
-        lengths.append(int(match[1]) * (1024 if match[2] else 1))
+        lengths.append(length)
     _check_lengths(lengths)
     return tuple(sorted(lengths))
 
@@ -141,6 +146,7 @@ def parse_depths(text: str) -> tuple[float, ...]:
     return tuple(sorted(depths))
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class CostModel:
     """Seconds of a prompt of L tokens: per_token * L + per_token_squared * L^2.

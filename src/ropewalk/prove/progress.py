@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from ropewalk.prove.cells import JUDGED, Cell, Outcome, Row, Sharing
 from ropewalk.prove.plan import CostModel, Plan
 from ropewalk.prove.store import Store
+from ropewalk.short import short
+
+ASKING = "asking"
+"""What the phase is called in which a plan's prompts are answered."""
 
 Work = tuple[int, int]
 """Tokens to read for a cell, and how many stand before them: (start, tokens)."""
@@ -15,6 +19,7 @@ Pace = tuple[int, int, float]
 """The same of an answer that was seen, and the seconds it took: (start, tokens, seconds)."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Event:
     """Where a run stands after one cell. Counts cells and prompt tokens, kept ones included.
@@ -32,12 +37,14 @@ class Event:
     row: Row | None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """How a run ended. `done` counts the cells with a kept answer, an ERROR not included.
 
     `asked` counts the prompts that this call asked. `out_of_time`: the next prompt would not have
-    been answered before the deadline.
+    been answered before the deadline. `left_out` says why cells could not be laid out; they
+    neither are done nor remain.
     """
 
     done: int
@@ -45,6 +52,7 @@ class RunResult:
     asked: int
     interrupted: bool
     out_of_time: bool = False
+    left_out: Mapping[Cell, str] = field(default_factory=dict)
 
 
 def whole_prompt(cell: Cell) -> Work:
@@ -93,6 +101,7 @@ class Progress:
         # Kept answers of the same folder tell from the first cell on how fast this goes.
         self._seen = [pace(row) for row in rows if row.answer.outcome in JUDGED]
         self._asked = 0
+        self._left_out: dict[Cell, str] = {}
 
     def _answered(self) -> list[Row]:
         """The kept rows of the run's own sharing, without ERRORs."""
@@ -103,6 +112,12 @@ class Progress:
         """Note a cell that was answered by an earlier call."""
         self._done.add(cell)
         return self._event(cell, None)
+
+    def leave(self, left_out: Mapping[Cell, str]) -> None:
+        """Note cells that cannot be laid out: they do not remain."""
+        self._left_out.update(left_out)
+        for cell in left_out:
+            self._ahead.pop(cell, None)
 
     def keep(self, row: Row) -> Event:
         """Note a row that has just been kept."""
@@ -127,8 +142,10 @@ class Progress:
         """
         self._done |= {row.cell for row in self._answered()} & set(self._plan.cells)
         done = len(self._done)
-        remaining = len(self._plan.cells) - done
-        return RunResult(done, remaining, self._asked, interrupted, out_of_time)
+        remaining = len(self._plan.cells) - len(self._done | self._left_out.keys())
+        return RunResult(
+            done, remaining, self._asked, interrupted, out_of_time, dict(self._left_out)
+        )
 
     def _event(self, cell: Cell, row: Row | None) -> Event:
         self._ahead.pop(cell, None)
@@ -137,9 +154,9 @@ class Progress:
         return Event(
             cell=cell,
             done=len(self._done),
-            total=len(self._plan.cells),
+            total=len(self._plan.cells) - len(self._left_out),
             tokens_done=sum(each.length for each in self._done),
-            tokens_total=self._plan.tokens,
+            tokens_total=self._plan.tokens - sum(each.length for each in self._left_out),
             eta_seconds=sum(cost.seconds(tokens, start) for start, tokens in work),
             row=row,
         )

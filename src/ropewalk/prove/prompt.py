@@ -7,27 +7,32 @@ text is then tokenized whole, and the last sentence is changed until the count i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 
 from ropewalk.errors import LengthError
 from ropewalk.prove.cells import Cell, Control, Prompt
 from ropewalk.prove.filling import LONGEST_FILLER, SHORTEST_FILLER, fill, pieces, place
 from ropewalk.prove.frame import Frame, Framer
-from ropewalk.prove.haystack import GeneratedHaystack, Haystack, TextHaystack
+from ropewalk.prove.haystack import GeneratedHaystack, Haystack, TextHaystack, Without
+from ropewalk.prove.naming import gives_away
 from ropewalk.prove.tasks.base import Problem, Task
 from ropewalk.prove.tasks.single import Single
 from ropewalk.prove.tasks.suite import TASKS
 from ropewalk.prove.tokens import Tokens
+from ropewalk.short import short
 
 CHAT_ANSWER_TOKENS = 24
-_ATTEMPTS = 12
+_ATTEMPTS, _MOST_ATTEMPTS = 12, 36
 _NEEDLES_TRIED = 20
+_TEXTS_TRIED = 8
 _SLACK = 4
 """Tokens added to the shortest prompt that was seen: keys differ in how many they take."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class PromptMaker:
     """Lays out the prompt of any cell; equal settings give equal prompts, on any machine.
@@ -50,17 +55,19 @@ class PromptMaker:
     def __call__(self, cell: Cell) -> Prompt:
         """The prompt of a cell.
 
-        Raises LengthError when the length cannot hold what is hidden and asked (with the
-        minimum), or when the user's haystack is too short for it.
+        What does not come out is drawn again, _NEEDLES_TRIED times in all. Raises LengthError when
+        the length cannot hold what is hidden and asked (with the minimum), or when the user's
+        haystack is too short for it, or names all that is drawn.
         """
         task = self.task(cell.task)
         kind = f"{cell.control}/{cell.task}"
         random = Random(f"{self.seed}/{cell.length}/{cell.depth}/{cell.trial}/{kind}")
-        for _ in range(_NEEDLES_TRIED):
-            problem = task.draw(random, cell.depth, cell.length)
-            prompt = self.lay_out(cell, problem, task.introduction)
-            if prompt is not None:
-                return prompt
+        drawn = (task.draw(random, cell.depth, cell.length) for _ in range(_NEEDLES_TRIED))
+        found = self._best(
+            cell, (partial(self.lay_out, cell, each, task.introduction) for each in drawn)
+        )
+        if found is not None:
+            return found
         least = self.minimum(cell.task)
         if cell.length < least:
             raise LengthError(
@@ -98,8 +105,54 @@ class PromptMaker:
         """What makes the frames of these prompts."""
         return Framer(self.tokens, self.chat, self.answer_tokens)
 
-    def lay_out(self, cell: Cell, problem: Problem, introduction: str) -> Prompt | None:
-        """The prompt of a problem; None when it does not fit, or the haystack betrays it."""
+    def alone(self, cell: Cell, problem: Problem, introduction: str) -> Prompt:
+        """The prompt of one problem, which is not drawn again: the text around it is.
+
+        It is without the sentences that name what is asked, as a document of many facts is.
+        Raises LengthError when the length cannot hold the problem, or no text comes out.
+        """
+        numbers = range(_TEXTS_TRIED)
+        found = self._best(
+            cell, (partial(self.lay_out, cell, problem, introduction, number) for number in numbers)
+        )
+        if found is not None:
+            return found
+        raise LengthError(
+            f"a length of {cell.length} tokens cannot hold {problem.hidden[0].sentence!r} and its "
+            f"question, or none of {_TEXTS_TRIED} texts around it comes out at that length; give a "
+            "longer length, or another haystack"
+        )
+
+    def _best(self, cell: Cell, tries: Iterable[Callable[[], Prompt | None]]) -> Prompt | None:
+        """The first try that comes out, or, of endless text, that has its length to the token.
+
+        Where none has, the longest; None where none comes out. Raises the first LengthError of
+        tries that had no other end.
+        """
+        best: Prompt | None = None
+        errors = []
+        for attempt in tries:
+            try:
+                prompt = attempt()
+            except LengthError as error:
+                errors.append(error)
+                continue
+            if prompt is not None and (best is None or prompt.length > best.length):
+                best = prompt
+            if best is not None and (self.sentences is not None or best.length >= cell.length):
+                return best
+        if best is None and errors:
+            raise errors[0]
+        return best
+
+    def lay_out(
+        self, cell: Cell, problem: Problem, introduction: str, text: int | None = None
+    ) -> Prompt | None:
+        """The prompt of a problem; None when it does not fit, or the haystack betrays it.
+
+        `text` numbers texts that the haystack is to be drawn from instead, without the sentences
+        that betray the problem.
+        """
         frame = self.framer(problem, introduction)
         if cell.control is Control.NEEDLE_ONLY:
             laid, index = place([], problem.hidden, cell.depth, self.tokens.inner)
@@ -110,13 +163,14 @@ class PromptMaker:
         room -= sum(self.tokens.inner(each.sentence) for each in problem.hidden)
         if room < 0:
             return None
-        haystack = self._haystack(problem, Random(f"{self.seed}/{cell.task}/{cell.trial}"))
+        drawn = f"{self.seed}/{cell.task}/{cell.trial}{f'/{text}' if text else ''}"
+        haystack = self._haystack(problem, Random(drawn))
+        if text is not None:
+            haystack = Without(haystack, problem.secret)
         body = fill(haystack, room, self.tokens.inner, cell.length)
         if betrayed(problem.secret, body):
             return None
-        prompt = self._adjust(cell, frame, problem, body, haystack)
-        # The sentences that filled the last gap came after the first look.
-        return None if betrayed(problem.secret, body) else prompt
+        return self._adjust(cell, frame, problem, body, haystack)
 
     def _haystack(self, problem: Problem, random: Random) -> Haystack:
         sentences = self.sentences if problem.sentences is None else problem.sentences
@@ -127,18 +181,24 @@ class PromptMaker:
     ) -> Prompt | None:
         """Place what is hidden, then trade the last sentence until the whole has the right count.
 
-        `body` is changed. None when every attempt came out longer than the cell allows. Raises
-        LengthError when the haystack ends before the count is met.
+        `body` is changed. None when every attempt came out longer than the cell allows, or betrays
+        the problem by what filled the last gap. Raises LengthError when the haystack ends before
+        the count is met.
         """
         count = self.tokens.inner
         best: Prompt | None = None
-        for _ in range(_ATTEMPTS):
+        # Among endless sentences one that fits is found in the end; a text may have none.
+        endless = self.sentences is None and problem.sentences is None
+        for _ in range(_MOST_ATTEMPTS if endless else _ATTEMPTS):
             laid, index = place(body, problem.hidden, cell.depth, count)
             prompt = self._finish(cell, frame, problem, laid, index)
             missing = cell.length - prompt.length
-            if missing >= 0 and (best is None or prompt.length > best.length):
+            better = missing >= 0 and (best is None or prompt.length > best.length)
+            if better and not betrayed(problem.secret, body):
                 best = prompt
-            if missing == 0 or (missing > 0 and not body and missing < SHORTEST_FILLER):
+            if best is prompt and missing == 0:
+                break
+            if 0 < missing < SHORTEST_FILLER and not body:
                 break
             size = missing + (count(body.pop()) if body else 0)
             if size < SHORTEST_FILLER and body:
@@ -177,7 +237,7 @@ class PromptMaker:
 
 def betrayed(secret: tuple[str, ...], body: list[str]) -> bool:
     """Whether the haystack names a key or a value by itself."""
-    return any(word in text for word in secret for text in body)
+    return any(gives_away(text, secret) for text in body)
 
 
 def _without(problem: Problem) -> Problem:
@@ -185,6 +245,6 @@ def _without(problem: Problem) -> Problem:
     left = tuple(
         each
         for each in problem.hidden
-        if each.share is not None and not any(v in each.sentence for v in problem.values)
+        if each.share is not None and not gives_away(each.sentence, problem.values)
     )
     return replace(problem, hidden=left)

@@ -16,7 +16,8 @@ from ropewalk.errors import LengthError
 from ropewalk.prove.by_task import by_task
 from ropewalk.prove.cells import Cell, Row, Sharing
 from ropewalk.prove.cost import Budget
-from ropewalk.prove.facts import own_rows, summary_of
+from ropewalk.prove.facts import grown_fact, own_rows, summary_of
+from ropewalk.prove.laying import LEFT_OUT, in_words, read_left_out, written
 from ropewalk.prove.plan import Plan, make_plan
 from ropewalk.prove.progress import Event, RunResult
 from ropewalk.prove.prompt import PromptMaker
@@ -26,8 +27,10 @@ from ropewalk.prove.store import Store
 from ropewalk.prove.summary import RunSummary
 from ropewalk.prove.tasks.own import OwnDocuments
 from ropewalk.prove.tokens import Tokens
+from ropewalk.short import short, short_with
 
 
+@short_with("summary.effective", "result")
 @dataclass(frozen=True, slots=True)
 class Proof:
     """A proof that has run, or has been interrupted: where it lies and what it says."""
@@ -42,6 +45,7 @@ class Proof:
     """The summary of each task that was asked."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Listener:
     """Who is told how a proof goes on: phases, shares of them, the plan, notes, cells."""
@@ -95,6 +99,30 @@ def prompt_maker(
     )
 
 
+def check_texts(
+    tokens: Tokens,
+    settings: ProofSettings,
+    sentences: tuple[str, ...] | None,
+    own: OwnDocuments | None,
+) -> None:
+    """Raise RowError where a text of the user's, or the chat template, holds a token that the
+    model's table has no row for: before the model is asked anything.
+    """
+    texts = {
+        f"sentence {number:,} of {settings.haystack}": sentence
+        for number, sentence in enumerate(sentences or (), 1)
+    }
+    if own is not None:
+        for path, held in own.documents.items():
+            texts |= {f"sentence {n:,} of the document {path}": s for n, s in enumerate(held, 1)}
+        for n, asked in enumerate(own.questions, 1):
+            texts[f"question {n:,}"] = asked.question
+            texts[f"the answer to question {n:,}"] = asked.answer
+    tokens.check(texts)
+    if settings.chat:
+        tokens.check({"the model's chat template": tokens.chat("Hello")})
+
+
 def check_lengths(
     plan: Plan, least_of: Callable[[str], int], whose: str = "with this model's tokenizer"
 ) -> None:
@@ -132,20 +160,41 @@ def until_certain(
     ask: Callable[[tuple[Cell, ...]], RunResult],
     tell: Listener,
 ) -> RunResult:
-    """Further trials behind a run, where they were asked for and can still change the verdict."""
+    """Further trials behind a run, where they were asked for and can still change the verdict.
+
+    What is left out by then is noted. Raises LengthError where that is everything.
+    """
     if settings.until_certain is None:
-        return first
+        return note_left_out(first, store, tell)
 
     def further(cells: tuple[Cell, ...]) -> RunResult:
         lengths = ", ".join(f"{n:,}" for n in dict.fromkeys(cell.length for cell in cells))
+        trials = sorted({cell.trial + 1 for cell in cells})
         tell.note(f"not certain yet at {lengths} tokens: {len(cells)} more prompts")
+        # Which trials are this run's own is kept before they are: others may lie there already.
+        store.note(grown_fact(store.facts(), cells))
+        tell.say(f"asking, document {' and '.join(map(str, trials))} of a length")
         return ask(cells)
 
     def kept() -> tuple[RunSummary, list[Row]]:
         rows, facts = store.rows(), store.facts()
         return summary_of(rows, facts), own_rows(rows, facts)
 
-    return go_on(settings.until_certain, first, further, kept)
+    return note_left_out(go_on(settings.until_certain, first, further, kept), store, tell)
+
+
+def note_left_out(result: RunResult, store: Store, tell: Listener) -> RunResult:
+    """Say and keep which cells could not be laid out; the result as it was given.
+
+    Raises LengthError where none could.
+    """
+    if result.left_out:
+        if not result.done and not result.remaining:
+            raise LengthError(f"nothing is left to ask: {in_words(result.left_out)}")
+        tell.note(f"left out: {in_words(result.left_out)}")
+        known = read_left_out(store.facts()) | dict(result.left_out)
+        store.note({"left out": in_words(known), LEFT_OUT: written(known)})
+    return result
 
 
 def sharing_line(sharing: Sharing, why: str) -> str:

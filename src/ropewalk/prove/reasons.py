@@ -18,12 +18,15 @@ from dataclasses import asdict, dataclass
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.diagnostics import pair_rows, similarity_horizon
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.spec import LearnedPositions, PositionSpec, Sinusoidal
+from ropewalk.rope.lengths import trained_length
+from ropewalk.rope.spec import LearnedPositions, Length, PositionSpec, Sinusoidal
+from ropewalk.short import short
 
 RARE = 0.05
 """Distances that make up less than this share of training are called rare."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What the schedule says of prompts of `length` tokens. Lengths in tokens.
@@ -41,17 +44,22 @@ class Prediction:
     horizon: int | None
     reach: int | None
     rows: int | None
+    guessed: bool = False
+    """Whether `trained` is a guess."""
 
 
-def predict(spec: PositionSpec, length: int) -> Prediction:
-    """Read off `spec` what is to be expected at `length`, before any model runs."""
-    trained = spec.trained.tokens
+def predict(spec: PositionSpec, length: int, trained: Length | None = None) -> Prediction:
+    """Read off `spec` what is to be expected at `length`, before any model runs.
+
+    `trained` None: the trained length that an audit computes with, stated or guessed.
+    """
+    known = trained_length(spec) if trained is None else trained
     unseen = pairs = 0
     horizons: list[int] = []
     for group, rotary in spec.rotary_groups():
         pairs += rotary.pairs
         try:
-            rows = pair_rows(rotary, trained, length, group.window)
+            rows = pair_rows(rotary, known.tokens, length, group.window)
             if group.window is None:
                 still = (rotary.head_dim - rotary.rotary_dim) // 2
                 found = similarity_horizon(schedule(rotary, length).inv_freq, length, still)
@@ -68,7 +76,8 @@ def predict(spec: PositionSpec, length: int) -> Prediction:
     ]
     return Prediction(
         length=length,
-        trained=trained,
+        trained=known.tokens,
+        guessed=known.tokens is not None and not known.stated,
         unseen=unseen,
         pairs=pairs,
         horizon=min(horizons, default=None),
@@ -84,13 +93,15 @@ def reasons(found: Prediction, depth: float) -> tuple[str, ...]:
     schedule speaks against it.
     """
     distance = round((1 - depth) * found.length)
+    training = "" if found.trained is None else f"training at {found.trained:,} tokens"
+    training += " (a guess)" if found.guessed else ""
     said: list[str] = []
     if found.rows is not None and found.length > found.rows:
         said.append(f"positions end at {found.rows:,}")
-    if found.unseen and found.trained is not None:
+    if found.unseen and training:
         said.append(
-            f"{found.unseen} of {found.pairs} rotary pairs turn to angles that training at "
-            f"{found.trained:,} tokens did not show"
+            f"{found.unseen} of {found.pairs} rotary pairs turn to angles that {training} did "
+            "not show"
         )
     if found.reach is not None and distance >= found.reach:
         said.append(
@@ -105,11 +116,11 @@ def reasons(found: Prediction, depth: float) -> tuple[str, ...]:
     if found.trained is not None:
         share = frequency(found.trained, distance)
         if distance >= found.trained:
-            said.append(f"a distance of {distance:,} tokens did not occur in training")
+            said.append(f"a distance of {distance:,} tokens did not occur in {training}")
         elif share < RARE:
             said.append(
                 f"distances of {distance:,} tokens and more are at most {share:.1%} of those in "
-                f"training at {found.trained:,} tokens"
+                f"{training}"
             )
     return tuple(said)
 
@@ -122,9 +133,9 @@ def frequency(trained: int, distance: int) -> float:
     return rest * (rest + 1) / (trained * (trained + 1))
 
 
-def written(spec: PositionSpec, lengths: Sequence[int]) -> str:
+def written(spec: PositionSpec, lengths: Sequence[int], trained: Length | None = None) -> str:
     """The predictions for `lengths` as a text for a run folder."""
-    return json.dumps([asdict(predict(spec, length)) for length in lengths])
+    return json.dumps([asdict(predict(spec, length, trained)) for length in lengths])
 
 
 def read(text: str) -> Mapping[int, Prediction]:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ropewalk.errors import RopewalkError
 from ropewalk.prove.cells import Answer, Cell, Outcome, Prompt, Row
+from ropewalk.prove.laying import Laying
 from ropewalk.prove.plan import Plan
 from ropewalk.prove.progress import Event, Progress, RunResult, whole_row
 from ropewalk.prove.store import Store
@@ -46,20 +47,22 @@ def run(
     """Ask every cell that has no answer yet, in the plan's order.
 
     `hash_of` must cover model, schedule, tokenizer and prompt; the cell is added to it here, so
-    that two cells with the same tokens still get an answer each. One prompt of every length is
-    made before the first is asked: its LengthError comes through before any work. Ctrl-C ends
-    the run with `interrupted`; a `deadline`, in seconds of time.monotonic, ends it before the
-    first prompt that is not expected to be answered by then. Raises RopewalkError after
-    ERRORS_IN_A_ROW errors in a row, and StoreError when an answer cannot be kept; in both cases
-    what was kept stays.
+    that two cells with the same tokens still get an answer each. Cells for which `make_prompt`
+    raises LengthError are left out, and named in the result; whether a length leaves anything to
+    ask is said before a run, by `laying.check_lengths_hold`. Ctrl-C ends the run with
+    `interrupted`; a `deadline`, in seconds of time.monotonic, ends it before the first prompt that
+    is not expected to be answered by then. Raises RopewalkError after ERRORS_IN_A_ROW errors in a
+    row, and StoreError when an answer cannot be kept; in both cases what was kept stays.
     """
     progress = Progress(plan, store, pace=whole_row)
     errors = ErrorsInARow()
+    laying = Laying(make_prompt)
     try:
-        for kind in {(cell.length, cell.control): cell for cell in plan.cells}.values():
-            make_prompt(kind)
         for cell in plan.cells:
-            prompt = make_prompt(cell)
+            prompt = laying(cell)
+            if prompt is None:
+                progress.leave(laying.left_out)
+                continue
             key = key_of(cell, hash_of(prompt))
             if store.done(key):
                 on_event(progress.skip(cell))

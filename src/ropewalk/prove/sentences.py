@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ropewalk.prove.cells import UNJUDGED, Control, Outcome
 from ropewalk.prove.summary import LengthSummary, Share
+from ropewalk.short import short
+
+HALF = 0.5
+"""A control says more than its count where its whole interval lies on one side of this."""
+
+_CONTROLS = {
+    Control.NEEDLE_ONLY: (
+        "Found alone, without a haystack",
+        "it does the task in {low} % of such prompts or more",
+        "it does the task in {high} % of such prompts at most, so that the map says little "
+        "about length",
+    ),
+    Control.NO_NEEDLE: (
+        "Named without the needle in the text",
+        "the value is known or guessed in {low} % of prompts or more, and the map shows too much",
+        "a guess hits in {high} % of prompts at most",
+    ),
+    Control.END: (
+        "Found at the end of the text",
+        "length alone costs at most {lost} % of the answers",
+        "it is found there in {high} % of prompts at most",
+    ),
+}
+"""For each control: what a hit is, and what many and few of them say."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What `result` puts into words; lengths ascending, numbers as in `EffectiveLength`."""
@@ -36,7 +62,7 @@ class Finding:
 def result(found: Finding) -> str:
     """The effective length, what would settle it, and what did not fit, as short sentences."""
     if found.asked == 0:
-        return f"No answers yet: nothing can be said; {_claim(found.claimed)}."
+        return f"No answers yet: nothing can be said; {_claim(found)}."
     parts = [_headline(found), *_remedy(found), *_misfits(found), *_unjudged(found)]
     if found.asked < found.planned:
         parts.append(f"Not finished: {found.asked:,} of {found.planned:,} answers so far.")
@@ -44,50 +70,61 @@ def result(found: Finding) -> str:
 
 
 def control(kind: Control, share: Share) -> str:
-    """What the hits of one kind of control prompt mean."""
+    """What the hits of one kind of control prompt say, and no more than their interval does.
+
+    Where the interval lies on both sides of one half, the hits are counted and nothing is
+    concluded; otherwise its end is named as the bound that it is.
+    """
     if share.judged == 0:
         return "Not answered: says nothing."
-    counted = f"{share.hits} of {share.judged}"
-    if kind is Control.NEEDLE_ONLY:
-        if share.hits == share.judged:
-            return f"Can do the task: {counted} without a haystack."
-        if share.hits:
-            return f"Does the task only at times: {counted} without a haystack."
-        return (
-            f"Cannot do the task: {counted} even without a haystack, so that the map says "
-            "nothing about length."
-        )
-    if kind is Control.NO_NEEDLE:
-        if share.hits:
-            return f"Says the value without having read it: {counted}; the map shows too much."
-        return f"Does not guess: {counted} without the needle."
-    if share.hits == share.judged:
-        return f"Length alone costs nothing: {counted} with the needle at the end."
-    return f"What length alone costs: {counted} with the needle at the end."
+    what, often, seldom = _CONTROLS[kind]
+    if share.judged == 1:
+        counted = f"{what}, once" if share.hits else f"Asked once: not {what[0].lower()}{what[1:]}"
+    else:
+        counted = f"{what}, {share.hits} of {share.judged} times"
+    # Rounded outwards: a bound that is said is never tighter than the interval.
+    low, high = math.floor(100 * share.low), math.ceil(100 * share.high)
+    if share.low > HALF:
+        return f"{counted}: {often.format(low=low, lost=100 - low)}."
+    if share.high < HALF:
+        return f"{counted}: {seldom.format(high=high)}."
+    tried = "one trial says" if share.judged == 1 else f"{share.judged} trials say"
+    return f"{counted}; {tried} no more than that."
 
 
 def _headline(found: Finding) -> str:
-    claim = _claim(found.claimed)
-    failing = next((c.length for c in found.columns if c.verdict == "fails"), None)
+    claim = _claim(found)
+    failing = next((c for c in found.columns if c.verdict == "fails"), None)
     if found.nothing_found_at is not None:
         return (
             f"Found nothing at {found.nothing_found_at:,} tokens, the shortest length answered, "
             f"so that no length can be measured by it; {claim}."
         )
-    if found.certain is not None:
-        if found.certain == found.columns[-1].length:
-            return f"Reads {found.certain:,} tokens for certain, the longest tested; {claim}."
-        if found.certain == found.possible and failing is not None:
-            return (
-                f"Reads {found.certain:,} tokens for certain and no more: fails at {failing:,}; "
-                f"{claim}."
-            )
-        return f"Reads {found.certain:,} tokens for certain, {found.possible:,} possibly; {claim}."
-    if found.possible is not None:
-        return f"Reads no length for certain, {found.possible:,} tokens possibly; {claim}."
+    if found.certain is None and found.possible is None:
+        if failing is None:
+            return f"No answer could be judged; {claim}."
+        return f"Fails already at {_counted(failing)}, the shortest length answered; {claim}."
+    read = f"Reads {'no length' if found.certain is None else f'{found.certain:,} tokens'}"
     if failing is not None:
-        return f"Fails already at {failing:,} tokens, the shortest length answered; {claim}."
-    return f"No answer could be judged; {claim}."
+        if found.certain == found.possible:
+            return f"{read} for certain and fails at {_counted(failing)}; {claim}."
+        return (
+            f"{read} for certain, {found.possible:,} tokens possibly, and fails at "
+            f"{_counted(failing)}; {claim}."
+        )
+    longest = "the longest asked"
+    if found.possible != found.columns[-1].length:
+        longest = "the longest of which an answer was judged"
+    if found.certain == found.possible:
+        return f"{read} for certain, {longest}; {claim}."
+    return f"{read} for certain; nothing failed up to {found.possible:,}, {longest}; {claim}."
+
+
+def _counted(column: LengthSummary) -> str:
+    """A length with its hits, where it has any answers."""
+    share = column.pooled
+    counts = f" ({share.hits:,} of {share.judged:,})" if share.judged else ""
+    return f"{column.length:,} tokens{counts}"
 
 
 def _remedy(found: Finding) -> Iterable[str]:
@@ -110,17 +147,17 @@ def _remedy(found: Finding) -> Iterable[str]:
         a_cell = " a cell" if found.unit == "trial" else ""
         yield (
             f"Not enough {found.unit}s to be certain of {of_what}: about {found.more_trials:,} "
-            f"more{a_cell} (--trials {found.enough_trials})."
+            f"more{a_cell} if it goes on so (--trials {found.enough_trials})."
         )
     elif value is not None and value <= found.bar:
         yield (
             f"At {blocking.length:,} tokens it scored {value:.1%}, not above the threshold of "
-            f"{found.bar:.1%}: at this rate more trials would not settle it."
+            f"{found.bar:.1%}: at this rate more trials would not make it pass."
         )
     elif value is not None:
         yield (
             f"At {blocking.length:,} tokens it scored {value:.1%}, too near to the threshold of "
-            f"{found.bar:.1%} for more trials to settle it."
+            f"{found.bar:.1%} for more trials to make it pass."
         )
 
 
@@ -150,5 +187,12 @@ def _unjudged(found: Finding) -> Iterable[str]:
                 yield f"At {length:,} tokens {count} of {asked} prompts {words[outcome]}."
 
 
-def _claim(claimed: int | None) -> str:
-    return "claims no length" if claimed is None else f"claims {claimed:,}"
+def _claim(found: Finding) -> str:
+    """The claim, and whether any judged answer is of a prompt as long."""
+    if found.claimed is None:
+        return "it claims no length"
+    answered = [c.length for c in found.columns if c.verdict == "fails" or c.pooled.judged]
+    longest = max(answered, default=0)
+    if longest and found.claimed > longest:
+        return f"the claim of {found.claimed:,} was not reached"
+    return f"it claims {found.claimed:,}"

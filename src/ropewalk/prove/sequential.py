@@ -18,11 +18,13 @@ from ropewalk.errors import UsageError
 from ropewalk.prove.cells import Cell, Control, Row
 from ropewalk.prove.progress import RunResult
 from ropewalk.prove.summary import RunSummary
+from ropewalk.short import short
 
 MOST_TRIALS = 50
 """Trials a length gets at most, where no other cap is named."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class UntilCertain:
     """Go on until every length that matters is settled, or has `most_trials` trials.
@@ -39,12 +41,16 @@ class UntilCertain:
                 f"{self.most_trials} trials at most is impossible: at least 1 must be allowed"
             )
 
-    def round(self, summary: RunSummary, rows: Iterable[Row]) -> tuple[Cell, ...]:
+    def round(
+        self, summary: RunSummary, rows: Iterable[Row], left_out: Iterable[Cell] = ()
+    ) -> tuple[Cell, ...]:
         """The cells to ask next, shortest length first; none when all is settled or capped.
 
-        `summary` must be made with `Repeated` evidence from `rows`.
+        `summary` must be made with `Repeated` evidence from `rows`. Cells that were `left_out`
+        are not asked for again.
         """
-        seen = [row.cell for row in rows if row.cell.control is Control.NONE]
+        known = (*(row.cell for row in rows), *left_out)
+        seen = [cell for cell in known if cell.control is Control.NONE]
         cells: list[Cell] = []
         for column in summary.columns:
             if column.verdict == "fails":
@@ -94,9 +100,14 @@ def go_on(
     """
     total = first
     while not (total.interrupted or total.out_of_time):
-        cells = policy.round(*kept())
+        cells = policy.round(*kept(), total.left_out)
         if not cells:
             break
         result = ask(cells)
-        total = replace(result, done=total.done + result.done, asked=total.asked + result.asked)
+        total = replace(
+            result,
+            done=total.done + result.done,
+            asked=total.asked + result.asked,
+            left_out={**total.left_out, **result.left_out},
+        )
     return total

@@ -13,22 +13,31 @@ from dataclasses import replace
 
 from ropewalk.audit import audit
 from ropewalk.errors import LengthError
+from ropewalk.models.dtypes import dtype_word
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.models.rotary_tables import as_loaded, install, schedule_fingerprint
+from ropewalk.prove.as_stated import as_stated
 from ropewalk.prove.calibration import Calibrate
 from ropewalk.prove.cells import Sharing
 from ropewalk.prove.cost import Budget
 from ropewalk.prove.facts import plan_facts
 from ropewalk.prove.haystack import read_sentences
-from ropewalk.prove.identity import folder_name, hash_by, settings_facts, try_folder
+from ropewalk.prove.identity import (
+    folder_name,
+    hash_by,
+    settings_facts,
+    sharing_facts,
+    try_folder,
+)
 from ropewalk.prove.local_run import Asking, LocalRun
-from ropewalk.prove.progress import RunResult
+from ropewalk.prove.progress import ASKING, RunResult
 from ropewalk.prove.proof import (
     DryRun,
     Listener,
     Proof,
     check_lengths,
+    check_texts,
     default_lengths,
     planned,
     prompt_maker,
@@ -80,16 +89,15 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
 
         return prove_endpoint(settings, tell, deadline)
     files = resolve(settings.model)
+    settings, asked_as = as_stated(settings, files)
     written = read_spec(files)
     spec = override(written, settings.rope) if settings.rope else written
     lengths = settings.lengths or default_lengths(spec.claimed.tokens)
     plan = planned(settings, lengths, Sharing.NONE)
     own = settings.own_questions()
     sentences = read_sentences(settings.haystack) if settings.haystack else None
-    if settings.out is not None:
-        try_folder(settings.out)
-    tell.say("loading torch and transformers")
-    device, dtype = check_device(settings.device, settings.dtype)
+    _begin(settings, asked_as, tell)
+    device, dtype = check_device(settings.device, settings.dtype, files)
     loaded = load(
         files,
         device=device,
@@ -98,12 +106,14 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
         say=tell.say,
         share=tell.share,
     )
-    tokens = Tokens(loaded.tokenizer)
+    tokens = Tokens(loaded.tokenizer, loaded.rows)
     maker = prompt_maker(settings, tokens, sentences, own)
+    check_texts(tokens, settings, sentences, own)
     check_lengths(plan, maker.minimum)
     tables = as_loaded(loaded.model, written)
     install(loaded.model, spec, None)
     local, able = _shared(settings, LocalRun(loaded.model, tokens, spec, plan, maker), tell)
+    local.check_rest(able.sharing)
     local, budget = _budgeted(settings, local, able, deadline, tell)
     plan = local.plan
     tell_budget(settings, budget, tell)
@@ -112,9 +122,11 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
         **settings_facts(settings, sentences, own, chat=settings.chat),
         **plan_facts(plan, settings.threshold, spec),
         "device": str(device) if settings.device_map is None else f"by {settings.device_map}",
+        "dtype": dtype_word(dtype),
         "tables": tables,
-        "sharing": able.sharing.value,
+        **sharing_facts(able.sharing, plan.lengths, plan.depths),
         **({"not shared": able.reason} if able.reason else {}),
+        **({"asked as": "; ".join(asked_as)} if asked_as else {}),
     }
     folder = settings.out or RUNS / folder_name(f"{files.title}-{settings.rope or ''}", facts)
     with Store.open(folder, facts) as store:
@@ -122,6 +134,15 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
         asking = Asking(store, hash_by(facts), tell.event, deadline)
         result = _run(settings, local, budget, asking, tell)
         return proof_of(store, folder, result, audit(spec, name=files.title))
+
+
+def _begin(settings: ProofSettings, asked_as: tuple[str, ...], tell: Listener) -> None:
+    """Try a named folder, say how the model is asked, and that the long part begins."""
+    if settings.out is not None:
+        try_folder(settings.out)
+    for line in asked_as:
+        tell.note(line)
+    tell.say("loading torch and transformers")
 
 
 def _shared(settings: ProofSettings, local: LocalRun, tell: Listener) -> tuple[LocalRun, Sharable]:
@@ -176,9 +197,7 @@ def _run(
 ) -> RunResult:
     """Calibrate nested prompts, fall back from them if they are another test, and ask."""
     sharing = budget.sharing
-    if fallen := asking.store.facts().get("fallback"):
-        sharing = Sharing(fallen)
-    elif sharing is Sharing.NESTED and budget.calibrate is Calibrate.OFF:
+    if sharing is Sharing.NESTED and budget.calibrate is Calibrate.OFF:
         why = "as was asked for" if settings.calibrate else "it would read more than nesting saves"
         said = f"none, {why}; --calibrate short asks cells both ways"
         asking.store.note({"calibration": said})
@@ -201,7 +220,7 @@ def _run(
             if found.real:
                 sharing = Sharing.PREFIX
                 asking.store.note({"fallback": sharing.value})
-        tell.say("asking")
+    tell.say(ASKING)
     first = local.run(sharing, asking)
     return until_certain(
         settings, first, asking.store, lambda cells: local.run(sharing, asking, cells), tell
@@ -223,7 +242,6 @@ def _facts(
         "schedule": schedule_fingerprint(spec),
         "rope": settings.rope or "as shipped",
         "tokenizer": tokens.fingerprint(),
-        "dtype": settings.dtype,
         "chat": "chat template" if settings.chat else "base prompt",
         "versions": (
             f"ropewalk {__version__}, torch {torch.__version__}, "

@@ -13,6 +13,7 @@ from ropewalk.prove.sequential import UntilCertain
 from ropewalk.prove.statistics import FEWEST_DOCUMENTS, RelativeThreshold, Threshold
 from ropewalk.prove.subjects.endpoint.settings import EndpointSettings
 from ropewalk.prove.tasks.own import OwnDocuments, read_own
+from ropewalk.short import short
 
 RUNS = Path("ropewalk-runs")
 """Where run folders go when none is named, in the folder the command is started in."""
@@ -24,6 +25,7 @@ DEFAULT_DOCUMENTS = FEWEST_DOCUMENTS
 """Trials where the questions of a trial share a document: fewer make no length certain."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ProofSettings:
     """What to prove and how. Lengths in tokens, depths as shares from 0 to 1.
@@ -34,7 +36,8 @@ class ProofSettings:
     begun that would not be answered by then. `endpoint` says where and how a model named
     "openai:NAME" is asked. `sharing` None: nested where the model can. `calibrate` None: short
     where that costs less than nesting saves. `price` is that of a million prompt tokens,
-    `dry_run` stops before the first prompt. `tasks` are names of `ropewalk.prove.tasks.suite`;
+    `dry_run` stops before the first prompt. `tasks` are names of `ropewalk.prove.tasks.suite`,
+    and none of them what the model's files name (`ropewalk.prove.as_stated`), or else single;
     `documents` (a folder) and `questions` (JSONL) make the task "documents", asked beside them.
     `until_certain` asks further trials where the verdict is open. `device_map` spreads a model
     over devices, as accelerate takes it: "auto", or a mapping of modules. `shorten` leaves out the
@@ -50,7 +53,7 @@ class ProofSettings:
     haystack: Path | None = None
     seed: int = 0
     device: str = "auto"
-    dtype: str = "float32"
+    dtype: str = "auto"
     chat: bool = False
     answer_tokens: int = CHAT_ANSWER_TOKENS
     distractors: int = 0
@@ -63,7 +66,7 @@ class ProofSettings:
     calibrate: Calibrate | None = None
     price: float | None = None
     dry_run: bool = False
-    tasks: tuple[str, ...] = ("single",)
+    tasks: tuple[str, ...] = ()
     documents: Path | None = None
     questions: Path | None = None
     until_certain: UntilCertain | None = None
@@ -95,7 +98,7 @@ class ProofSettings:
         """Why these prompts cannot be nested, whatever the model; "" where they can."""
         if self.distractors:
             return "distractors stand beside one needle, and a document has many"
-        if "single" not in self.tasks:
+        if "single" not in self.all_tasks:
             return "only the task single has facts for a document"
         return ""
 
@@ -114,5 +117,6 @@ class ProofSettings:
     @property
     def all_tasks(self) -> tuple[str, ...]:
         """The tasks to ask, that over the user's documents included."""
-        own = self.documents is not None and "documents" not in self.tasks
-        return (*self.tasks, "documents") if own else self.tasks
+        tasks = self.tasks or ("single",)
+        own = self.documents is not None and "documents" not in tasks
+        return (*tasks, "documents") if own else tasks

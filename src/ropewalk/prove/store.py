@@ -23,7 +23,7 @@ from ropewalk.prove.lock import FolderLock
 from ropewalk.prove.records import COLUMNS, from_record, to_record
 
 DATABASE = "results.sqlite"
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 APPLICATION_ID: Final = 0x524F5045
 """The bytes "ROPE" in the file's header say whose file it is."""
 
@@ -37,11 +37,18 @@ IDENTITY = (
     "dtype",
     "chat",
     "sharing",
+    "document",
 )
 """The facts that make two runs the same run: file hash of the model, fingerprint of the
 schedule, hash of the tokenizer, seed, hash of the haystack, version of the prompt's layout,
-number type, prompt style, what prompts share. Lengths, depths and trials may grow in the same
-folder."""
+number type, prompt style, what prompts share, and over which lengths and depths a shared
+document is laid out. With these a cell has one prompt, whatever else is planned: trials may grow
+in the same folder, and where no document is shared, lengths and depths too."""
+
+_DOCUMENT = (
+    ". A document holds the facts of all lengths and depths, so that with others its prompts are "
+    "other prompts"
+)
 
 _SCHEMA = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -54,20 +61,20 @@ CREATE TABLE answers (
     key TEXT NOT NULL, value TEXT NOT NULL,
     outcome TEXT NOT NULL, log_probability REAL, printed TEXT NOT NULL, seconds REAL NOT NULL,
     details TEXT NOT NULL, sharing TEXT NOT NULL, tokens_read INTEGER NOT NULL,
-    prompt_text TEXT NOT NULL
+    prompt_text TEXT NOT NULL,
+    UNIQUE (length, depth, trial, control, task, sharing)
 )
 """,
 )
 
 _COLUMNS = ", ".join(COLUMNS)
 
-_BEFORE_TASKS = {
-    "task": "'single'",
-    "details": "''",
-    "sharing": "'none'",
-    "tokens_read": "actual_length",
-}
-"""What format 1 had no columns for, and what it would have said there."""
+# A cell has one prompt. Should it be laid out otherwise by now (by another version of something
+# that no fact names), what was said to the older prompt is no answer to this one.
+_DROP_OTHER = """
+DELETE FROM answers WHERE length = ? AND depth = ? AND trial = ? AND control = ? AND task = ?
+    AND sharing = ? AND prompt_hash <> ?
+"""
 
 # An ERROR is not an answer, and may be replaced; an answer may not.
 _ADD = f"""
@@ -100,7 +107,7 @@ class Store:
         """Open `folder` to write, making it if need be, and keep `facts` with the answers.
 
         Raises StoreError when the folder cannot be written, another process writes there, the
-        file is damaged or of a newer version, or `facts` name another run (IDENTITY) than the
+        file is damaged or of another version, or `facts` name another run (IDENTITY) than the
         one whose answers it holds.
         """
         with _explained(folder, "make the run folder"):
@@ -125,7 +132,7 @@ class Store:
     def read(cls, folder: Path) -> Self:
         """Open the results of `folder` to read, also while a run writes there.
 
-        Raises StoreError when there are none, or none yet, or the file is damaged or of a newer
+        Raises StoreError when there are none, or none yet, or the file is damaged or of another
         version.
         """
         path = folder / DATABASE
@@ -185,13 +192,17 @@ class Store:
     def add(self, row: Row, prompt_text: str) -> None:
         """Keep a row for good before returning; replaces an ERROR of the same prompt.
 
-        Raises StoreError when it cannot be written (then it is not done) or when the prompt has
-        an answer already (then that one stays).
+        An answer of the same cell and sharing to another prompt makes room for it. Raises
+        StoreError when it cannot be written (then it is not done) or when the prompt has an
+        answer already (then that one stays).
         """
         with (
             _explained(self.folder, "keep an answer", "; the answers before it are kept"),
             self._connection,
         ):
+            cell = row.cell
+            asked = (cell.length, cell.depth, cell.trial, cell.control.value, cell.task)
+            self._connection.execute(_DROP_OTHER, (*asked, row.sharing.value, row.prompt_hash))
             changed = self._connection.execute(_ADD, (*to_record(row), prompt_text)).rowcount
         if changed != 1:
             raise StoreError(
@@ -202,14 +213,8 @@ class Store:
     def rows(self) -> list[Row]:
         """Every kept row, ERRORs included, ordered by cell."""
         with _explained(self.folder, "read the results"):
-            wanted = _COLUMNS
-            if self._version() == 1:
-                wanted = ", ".join(
-                    f"{_BEFORE_TASKS[name]} AS {name}" if name in _BEFORE_TASKS else name
-                    for name in COLUMNS
-                )
             found = self._connection.execute(
-                f"SELECT {wanted} FROM answers "  # noqa: S608 - only constants of this module
+                f"SELECT {_COLUMNS} FROM answers "  # noqa: S608 - only constants of this module
                 "ORDER BY length, depth, trial, control, task, sharing, prompt_hash"
             ).fetchall()
             return [from_record(record) for record in found]
@@ -271,35 +276,37 @@ class Store:
             raise StoreError(
                 f"{path} is not a results file of ropewalk: choose another --out folder."
             )
-        version = self._version()
-        if version > SCHEMA_VERSION:
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if version != SCHEMA_VERSION:
+            way_out = "update ropewalk, or choose" if version > SCHEMA_VERSION else "choose"
             raise StoreError(
-                f"{path} is of format {version}, and this ropewalk reads up to {SCHEMA_VERSION}: "
-                "update ropewalk, or choose another --out folder."
+                f"{path} is of format {version}, and this ropewalk reads format {SCHEMA_VERSION}: "
+                f"{way_out} another --out folder."
             )
-        if version < SCHEMA_VERSION and self._lock is not None:
-            raise StoreError(
-                f"{path} is of format {version}, from before prompts had tasks: it can be shown, "
-                "and not be gone on with; choose another --out folder."
-            )
-
-    def _version(self) -> int:
-        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
 
     def _adopt(self, facts: Mapping[str, str]) -> None:
-        """Refuse the facts of another run; keep these."""
+        """Refuse the facts of another run; keep these alone.
+
+        What an earlier command found out, its calibration among it, is not this one's.
+        """
         known = self.facts()
-        differing = [
-            f"{name} was {known.get(name, 'not stated')} and is {facts.get(name, 'not stated')}"
-            for name in IDENTITY
-            if known and known.get(name) != facts.get(name)
-        ]
+        differing = [name for name in IDENTITY if known and known.get(name) != facts.get(name)]
+        if "sharing" in differing and "document" in differing:
+            # That one has a document and the other none is said by then.
+            differing.remove("document")
         if differing:
-            raise StoreError(
-                f"{self.folder} holds the answers of another run: {'; '.join(differing)}. Choose "
-                "another --out folder."
+            said = "; ".join(
+                f"{name} was {known.get(name, 'not stated')} and is {facts.get(name, 'not stated')}"
+                for name in differing
             )
-        self.note(facts)
+            why = _DOCUMENT if "document" in differing else ""
+            raise StoreError(
+                f"{self.folder} holds the answers of another run: {said}{why}. Move it away, or "
+                "choose another --out folder."
+            )
+        with _explained(self.folder, "keep the facts of the run"), self._connection:
+            self._connection.execute("DELETE FROM facts")
+            self._keep(facts)
 
 
 @contextmanager

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ropewalk.prove.cells import Outcome
+from ropewalk.short import short, short_with
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Share:
     """`hits` of `judged` answers, with the ends of the 95 % interval (0 and 1 for none).
@@ -35,6 +37,7 @@ class Share:
         return self.hits / self.judged if self.judged else None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class CellSummary:
     """One field of the heat map. `outcomes` counts every outcome, judged or not."""
@@ -50,6 +53,7 @@ class CellSummary:
     """How many the plan asks for."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LengthSummary:
     """A column pooled over its depths, and its worst depth with an interval of its own."""
@@ -60,17 +64,22 @@ class LengthSummary:
     worst: Share
     verdict: str
     """"passes", "fails" or "undecided" against the threshold."""
+    alike: bool = False
+    """Whether every judged depth has the same share, so that none of them is the worst."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class EffectiveLength:
     """The longest length that is certain, and the longest that is still possible.
 
     `certain`: every tested length up to it has its pooled interval above the threshold.
     `possible`: no tested length up to it has its pooled interval below the threshold.
-    None: not even the shortest. `more_trials`: about how many further trials a cell would settle
-    the first length that is not certain if the model goes on as it did; 0 when it is settled, or
-    when no number of trials would settle it (the sentence says which).
+    None: not even the shortest. `more_trials`: about how many further trials a cell would make the
+    first length that is not certain pass if the model goes on as it did; 0 when it is settled, or
+    when no number of trials would do (the sentence says which). `open_end`: nothing failed, so
+    that `possible` is just the longest length with a judged answer, and says nothing of what lies
+    beyond it.
     """
 
     certain: int | None
@@ -80,8 +89,10 @@ class EffectiveLength:
     more_trials: int
     sentence: str
     """The result in one plain sentence."""
+    open_end: bool = False
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ControlSummary:
     """One control prompt kind at one length, and what it says in words."""
@@ -92,6 +103,7 @@ class ControlSummary:
     reading: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Reason:
     """What speaks against a length at its worst depth, by `ropewalk.prove.reasons`.
@@ -102,8 +114,11 @@ class Reason:
     length: int
     depth: float
     likely: tuple[str, ...]
+    alike: bool = False
+    """Whether every depth of the length scored the same; `depth` is then the first."""
 
 
+@short_with("effective", "trained_length", "claimed_length", "trials", "lengths")
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """All of a run. `cells` holds every planned field, asked or not, lengths then depths."""
@@ -124,3 +139,7 @@ class RunSummary:
     """What the schedule has to say of lengths that fall short of the threshold."""
     interval: str = "Wilson 95 %"
     """What the intervals of pooled lengths are called."""
+    trained_source: str = ""
+    """Who says what `trained_length` is, or that it is a guess."""
+    unit: str = "trial"
+    """What further trials bring: a "trial" a cell, or a "document" with all its questions."""

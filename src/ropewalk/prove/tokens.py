@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from ropewalk.errors import LengthError, MissingPartError, ModelFileError
+from ropewalk.packing.table_rows import check_rows, has_rowless
 
 _ANCHOR = "x"
 """Stands before a sentence that is counted: some tokenizers put a space before a text of their
 own, which a sentence in the middle of one does not get."""
+_AROUND = 12
+"""Tokens on either side of one without a row that are shown with it."""
 _COMPARED = 512
 """Items compared at once."""
 _NEW_YEAR = """{%- macro strftime_now(format) -%}{{ format
@@ -25,23 +28,33 @@ class Tokens:
     """Counting and encoding with the model's own tokenizer.
 
     `tokenizer` is a transformers tokenizer. Token ids are plain ints.
-    `inner(sentence)` is the number of tokens a sentence takes in the middle of a text.
+    `inner(sentence)` is the number of tokens a sentence takes in the middle of a text. `opening`
+    are the ids that it puts before every text, as the model was trained to see one begin: a BOS,
+    mostly, and for many models none. `rows` are those of the model's table, None where none is
+    known, as of a model at a server: ids without a row are never handed out.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, rows: int | None = None) -> None:
         self._tokenizer = tokenizer
+        # Most tokenizers fit their model, and then no text has to be looked at.
+        self._rows = rows if rows is not None and has_rowless(tokenizer, rows) else None
         bare, full = (self._ids(_ANCHOR, special) for special in (False, True))
         self._anchor = len(bare)
-        self._closing = len(full) - len(bare) - _offset(full, bare)
+        begins = _offset(full, bare)
+        self.opening = tuple(full[:begins])
+        self._closing = len(full) - len(bare) - begins
         self.inner: Callable[[str], int] = lru_cache(maxsize=65536)(self._inner)
 
-    def encode(self, text: str, *, special: bool = True) -> list[int]:
+    def encode(self, text: str, *, special: bool = True, where: str = "") -> list[int]:
         """The ids of a prompt that the model is to go on with.
 
         With `special`, with the special tokens that this tokenizer puts before a text, and
         without those that it puts after one: a closing token would end what must be continued.
+
+        Raises RowError for an id that the model's table has no row for, before the model is asked
+        anything. `where` names the text in it; the text around the token does where it is "".
         """
-        ids = self._ids(text, special)
+        ids = self._ids(text, special, where)
         return ids[: len(ids) - self._closing] if special else ids
 
     def continuation(self, prompt: str, value: str, *, special: bool) -> tuple[int, ...]:
@@ -59,9 +72,21 @@ class Tokens:
             )
         return tuple(whole[len(before) :])
 
+    def check(self, texts: Mapping[str, str]) -> None:
+        """Raise RowError for the first of `texts`, by what each is called, with an id without a
+        row; at no cost where the tokenizer has no such id.
+        """
+        if self._rows is not None:
+            for where, text in texts.items():
+                self._ids(text, special=False, where=where)
+
     def decode(self, ids: list[int]) -> str:
         """The text of ids, special tokens left out."""
         return str(self._tokenizer.decode(ids, skip_special_tokens=True))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """How the tokenizer spells each of some ids, special ones too."""
+        return [str(piece) for piece in self._tokenizer.convert_ids_to_tokens(list(ids))]
 
     def chat(self, message: str) -> str:
         """The model's own chat template around one user message, up to where it answers.
@@ -112,8 +137,20 @@ class Tokens:
     def _inner(self, text: str) -> int:
         return len(self._ids(f"{_ANCHOR} {text}", special=False)) - self._anchor
 
-    def _ids(self, text: str, special: bool) -> list[int]:
-        return [int(i) for i in self._tokenizer(text, add_special_tokens=special)["input_ids"]]
+    def _ids(self, text: str, special: bool, where: str = "") -> list[int]:
+        ids = [int(i) for i in self._tokenizer(text, add_special_tokens=special)["input_ids"]]
+        if self._rows is not None and max(ids, default=0) >= self._rows:
+            check_rows(ids, self._rows, self._spell, where or self._around(ids, self._rows))
+        return ids
+
+    def _spell(self, token: int) -> str:
+        return self.pieces([token])[0]
+
+    def _around(self, ids: list[int], rows: int) -> str:
+        """A text without a name, by what stands around its first id without a row."""
+        at = next(i for i, token in enumerate(ids) if token >= rows)
+        near = ids[max(0, at - _AROUND) : at + _AROUND + 1]
+        return f"a prompt, which reads {self._tokenizer.decode(near)!r} there"
 
 
 def _offset(full: list[int], bare: list[int]) -> int:

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 
 from ropewalk.prove.cells import Prompt
 from ropewalk.prove.tokens import shared_start
+from ropewalk.short import short
 
 SMALLEST = 16
 """Tokens: a shared beginning that saves fewer is not worth a pause."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A prompt, and the ids of it that follow its node's path: always at least one."""
@@ -26,6 +28,7 @@ class Leaf:
     ids: tuple[int, ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Node:
     """`ids` are appended to the parent's path; `leaves` are asked from there."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from ropewalk.errors import RopewalkError
 from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Prompt, Row, Sharing
+from ropewalk.prove.laying import Laying
 from ropewalk.prove.plan import CostModel, Plan
 from ropewalk.prove.progress import Event, Progress, RunResult, Work
 from ropewalk.prove.runner import ErrorsInARow, broken, key_of
@@ -48,16 +49,18 @@ def run_shared(
     is kept with the answers; `cost` says what to expect before the first of them.
     """
     errors = ErrorsInARow()
+    laying = Laying(make_prompt)
+    works: dict[Kind, Work] = {}
+    progress = Progress(
+        plan, store, sharing, lambda cell: works.get(kind_of(cell), (0, cell.length)), cost
+    )
     try:
-        trials = list(plan.by_trial())
-        first = [make_prompt(cell) for cell in trials[0]]
-        works = expected_work(first, subject)
-        progress = Progress(
-            plan, store, sharing, lambda cell: works.get(kind_of(cell), (0, cell.length)), cost
-        )
+        trials = plan.by_trial()
+        works.update(expected_work(laying.all(trials[0]), subject) if trials else {})
         walker = _Walker(subject, store, progress, errors, on_event, deadline, sharing)
         for cells in trials:
-            prompts = [make_prompt(cell) for cell in cells]
+            prompts = laying.all(cells)
+            progress.leave(laying.left_out)
             keys = {prompt.cell: key_of(prompt.cell, hash_of(prompt)) for prompt in prompts}
             open_ones = []
             for prompt in prompts:

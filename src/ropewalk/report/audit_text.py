@@ -6,12 +6,12 @@ and never through rich's markup, so it cannot paint or move anything.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ropewalk.audit.result import Audit, Finding, Horizon, RotaryAudit
 from ropewalk.report.audit_words import encoding_words, layers_words, scaling_words, softmax_words
+from ropewalk.report.layout import NARROWEST, wrapped
 from ropewalk.report.pair_digest import digest
 from ropewalk.report.text import encodable, visible
 from ropewalk.rope.spec import LayerGroup, Length, Rotary
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from ropewalk.rope.diagnostics import PairRow
 
-NARROWEST = 40
 LABEL = 16
 
 Line = tuple[str, str]
@@ -182,8 +181,5 @@ def _wrapped(
 ) -> Iterator[Line]:
     """`text` behind `start`, made safe and wrapped; later lines hang below the text."""
     rest = " " * (len(start) if hang is None else hang)
-    lines = textwrap.wrap(
-        visible(text), room, initial_indent=start, subsequent_indent=rest, break_on_hyphens=False
-    )
-    for line in lines or [start.rstrip()]:
+    for line in wrapped(visible(text), room, start, rest) or [start.rstrip()]:
         yield line, style

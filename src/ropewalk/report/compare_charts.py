@@ -20,11 +20,13 @@ from ropewalk.report.compare_words import (
     probe_at,
     recall_at,
 )
+from ropewalk.short import short
 
 LINE = 13.0
 """Between two names, at least, in SVG pixels."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Frame:
     """The size of a chart in SVG pixels; names stand in the margin at the right."""
@@ -47,6 +49,7 @@ FRAMES = (Frame("broad", 620.0), Frame("slim", 348.0, left=42.0, right=138.0))
 """For a wide screen, and for one of about 390 pixels."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Curve:
     """One encoding in a chart: its CSS class, a path, points (x, y, tooltip), and its name."""
@@ -58,6 +61,7 @@ class Curve:
     name_at: tuple[float, float]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Chart:
     """Curves over windows, layers or positions; `rules` are heights with their labels."""

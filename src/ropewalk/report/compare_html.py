@@ -25,8 +25,10 @@ from ropewalk.report.compare_words import (
     recall_at,
     schedule_rows,
 )
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Row:
     """An encoding in both tables: the field's words, and what was measured."""

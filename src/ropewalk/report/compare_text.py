@@ -1,9 +1,8 @@
-"""A comparison in the terminal, in 100 columns of ASCII, and as JSON values."""
+"""A comparison in the terminal, in ASCII, and as JSON values."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from ropewalk.compare.run import Comparison, described
@@ -20,12 +19,15 @@ from ropewalk.report.compare_words import (
     recall_at,
     schedule_rows,
 )
+from ropewalk.report.layout import Drawn, Piece, Prose, Table, lines, wrapped
 from ropewalk.report.text import visible
 
 WIDTH = 100
 LABEL = 26
 """Width of the first column of every table."""
 PLOT_WIDTH, PLOT_HEIGHT = 72, 16
+_SCALE = 10
+"""Cells of the scale beside the plot."""
 SCHEMA = "ropewalk.compare/1"
 MARKS = {
     "sinusoidal": "s",
@@ -38,8 +40,12 @@ MARKS = {
 }
 
 
-def compare_lines(found: Comparison) -> Iterator[str]:
-    """The comparison, line by line."""
+def compare_lines(found: Comparison, width: int = WIDTH) -> Iterator[str]:
+    """The comparison, line by line, in `width` columns, WIDTH at most."""
+    yield from lines(_pieces(found), min(width, WIDTH))
+
+
+def _pieces(found: Comparison) -> Iterator[Piece]:
     yield from _wrapped(visible(head(found)))
     yield ""
     yield from _lesson_table(found)
@@ -49,7 +55,7 @@ def compare_lines(found: Comparison) -> Iterator[str]:
     yield from _measured(found)
     yield from _schedules(found)
     yield ""
-    yield from _plot(found)
+    yield Drawn(lambda width: _plot(found, width))
     yield ""
     yield "The published ordering, tested on these figures:"
     for each in found.findings():
@@ -82,7 +88,7 @@ def compare_json(found: Comparison) -> dict[str, object]:
     }
 
 
-def _lesson_table(found: Comparison) -> Iterator[str]:
+def _lesson_table(found: Comparison) -> Iterator[Piece]:
     """What each encoding is, in the field's words, and what it added here."""
     for variant in found.settings.variants:
         row = described(found.settings, variant)
@@ -98,7 +104,7 @@ def _lesson_table(found: Comparison) -> Iterator[str]:
         )
 
 
-def _measured(found: Comparison) -> Iterator[str]:
+def _measured(found: Comparison) -> Iterator[Piece]:
     """Losses, recall, probes and speed, a table each."""
     trained, windows = found.settings.trained_length, found.settings.windows
     over = [f"{each} x = {window}" for each, window in zip(LENGTHS, windows, strict=True)]
@@ -118,22 +124,26 @@ def _measured(found: Comparison) -> Iterator[str]:
     over = [f"block {each + 1}" for each in layers[:-1]] + ["output"]
     numbers = [probe_at(layer) for layer in layers]
     yield from _table(found, "position, R^2, before", over, numbers, "{:.3f}")
-    yield f"{'speed of training':<{LABEL + 4}}{'parameters':>17}{'tokens a second':>17}"
+    heads = (f"{'parameters':>17}", f"{'tokens a second':>17}")
+    table = [(f"{'speed of training':<{LABEL + 4}}", *heads)]
     for variant in found.settings.variants:
-        yield (
-            f"  {name(variant):<{LABEL + 2}}{found.of(variant)[0].parameters:>17,}"
-            f"{found.speeds[variant.name]:>17,.0f}"
+        figures = (
+            f"{found.of(variant)[0].parameters:>17,}",
+            f"{found.speeds[variant.name]:>17,.0f}",
         )
+        table.append((f"  {name(variant):<{LABEL + 2}}", *figures))
+    yield Table(table)
 
 
 def _table(
     found: Comparison, title: str, over: Sequence[str], numbers: Sequence[Number], form: str
-) -> Iterator[str]:
+) -> Iterator[Piece]:
     wide = min(17, (WIDTH - LABEL - 4) // len(over))
-    yield f"{title:<{LABEL + 4}}" + "".join(f"{each:>{wide}}" for each in over)
+    table = [[f"{title:<{LABEL + 4}}", *(f"{each:>{wide}}" for each in over)]]
     for variant in found.settings.variants:
         cells = [_cell(found, variant, number, form) for number in numbers]
-        yield f"  {name(variant):<{LABEL + 2}}" + "".join(f"{cell:>{wide}}" for cell in cells)
+        table.append([f"  {name(variant):<{LABEL + 2}}", *(f"{cell:>{wide}}" for cell in cells)])
+    yield Table(table)
     yield ""
 
 
@@ -146,7 +156,7 @@ def _cell(found: Comparison, variant: Variant, number: Number, form: str) -> str
     return form.format(value.mean) + (f" +-{form.format(half)}" if value.count > 1 else "")
 
 
-def _schedules(found: Comparison) -> Iterator[str]:
+def _schedules(found: Comparison) -> Iterator[Piece]:
     """RoPE under other schedules, without training."""
     rows = schedule_rows(found)
     if not rows:
@@ -154,15 +164,14 @@ def _schedules(found: Comparison) -> Iterator[str]:
     trained = found.settings.trained_length
     yield ""
     title = "RoPE, weights as trained"
-    yield (
-        f"{title:<{LABEL + 4}}{f'sliding at {trained}':>17}{f'at {FAR * trained}':>17}"
-        f"{'recall, near':>17}{'recall, far':>17}"
-    )
+    heads = (f"sliding at {trained}", f"at {FAR * trained}", "recall, near", "recall, far")
+    table = [[f"{title:<{LABEL + 4}}", *(f"{head:>17}" for head in heads)]]
     for label, cells in rows:
-        yield f"  {label:<{LABEL + 2}}" + "".join(f"{cell:>17}" for cell in cells)
+        table.append([f"  {label:<{LABEL + 2}}", *(f"{cell:>17}" for cell in cells)])
+    yield Table(table)
 
 
-def _plot(found: Comparison) -> Iterator[str]:
+def _plot(found: Comparison, width: int) -> Iterator[str]:
     """Loss by position in one long reading; a letter for each encoding, positions doubling."""
     curves = {
         MARKS[each.position].upper() if each.again else MARKS[each.position]: [
@@ -173,25 +182,40 @@ def _plot(found: Comparison) -> Iterator[str]:
     values = [y for points in curves.values() for _, y in points]
     low, high = min(values), max(values)
     starts = sorted({x for points in curves.values() for x, _ in points})
-    step = PLOT_WIDTH // len(starts)
-    rows = [[" "] * PLOT_WIDTH for _ in range(PLOT_HEIGHT)]
+    yield from wrapped("loss by position, one reading from the first token on (first seed):", width)
+    # Each encoding has a column of its own within a part: none hides another.
+    step = max(len(curves), max(len(f"{start} ") for start in starts),
+               min(PLOT_WIDTH, width - _SCALE) // len(starts))  # fmt: skip
+    across = max(1, (width - _SCALE) // step)
+    for first in range(0, len(starts), across):
+        yield from _part(curves, starts[first : first + across], step, (low, high))
+    legend = [
+        f"{mark} {name(each)}" for mark, each in zip(curves, found.settings.variants, strict=True)
+    ]
+    yield from wrapped(f"position from; trained to {found.settings.trained_length}. "
+                       + ", ".join(legend), width)  # fmt: skip
+
+
+def _part(
+    curves: Mapping[str, Sequence[tuple[int, float]]],
+    starts: Sequence[int],
+    step: int,
+    ends: tuple[float, float],
+) -> Iterator[str]:
+    """The plot from one position to another; where a terminal is narrow there are several."""
+    low, high = ends
+    rows = [[" "] * (step * len(starts)) for _ in range(PLOT_HEIGHT)]
     for number, (mark, points) in enumerate(curves.items()):
         for x, y in points:
-            share = (y - low) / (high - low) if high > low else 0.0
-            row = round((1.0 - share) * (PLOT_HEIGHT - 1))
-            # Each encoding has a column of its own within a part: none hides another.
-            rows[row][starts.index(x) * step + number] = mark
-    yield "loss by position, one reading from the first token on (first seed):"
+            if x in starts:
+                share = (y - low) / (high - low) if high > low else 0.0
+                row = round((1.0 - share) * (PLOT_HEIGHT - 1))
+                rows[row][starts.index(x) * step + number] = mark
     for down, line in enumerate(rows):
         value = high - (high - low) * down / (PLOT_HEIGHT - 1)
         yield f"{value:>8.3f} |{''.join(line).rstrip()}"
     yield (f"{'':>8} +" + "".join(f"{start:<{step}}" for start in starts)).rstrip()
-    legend = [
-        f"{mark} {name(each)}" for mark, each in zip(curves, found.settings.variants, strict=True)
-    ]
-    yield from _wrapped(f"position from; trained to {found.settings.trained_length}. "
-                        + ", ".join(legend))  # fmt: skip
 
 
-def _wrapped(text: str, indent: str = "") -> Iterator[str]:
-    yield from textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+def _wrapped(text: str, indent: str = "") -> Iterator[Piece]:
+    yield Prose(text, rest=indent)

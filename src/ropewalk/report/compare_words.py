@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from ropewalk.compare.figures import Figures, Reading
-from ropewalk.compare.ordering import Interval, interval, words
+from ropewalk.compare.ordering import FLAT, Interval, interval, words
 from ropewalk.compare.run import Comparison
 from ropewalk.compare.settings import FAR, Settings, Variant
 from ropewalk.prove.statistics import wilson
@@ -131,11 +131,12 @@ def lesson(found: Comparison) -> str:
     said = (
         f"ALiBi with windows of {trained} and of {FAR * trained} tokens: the non-overlapping loss "
         f"goes from {apart[0]:.3f} to {apart[1]:.3f}, the sliding one from {sliding[0]:.3f} to "
-        f"{sliding[1]:.3f} on the same tokens (stride {found.settings.stride}). The first "
-        "gains already because fewer tokens stand at the beginning of a window; only what the "
-        "second gains can come from distant text. "
+        f"{sliding[1]:.3f} on the same tokens (stride {found.settings.stride}). In "
+        "longer windows fewer tokens stand at the beginning, which by itself may lower the first; "
+        "only what the second gains can come from distant text. "
     )
-    return said + _far_values(readings, trained) + _far_recall(found, alibi)
+    flat = sliding[1] <= FLAT * sliding[0]
+    return said + _far_values(readings, trained) + _far_recall(found, alibi, flat)
 
 
 def _from_to(kept: Sequence[Figures], kind: str, trained: int) -> tuple[float, float] | None:
@@ -159,8 +160,11 @@ def _far_values(readings: Sequence[Reading], trained: int) -> str:
     )
 
 
-def _far_recall(found: Comparison, alibi: Variant) -> str:
-    """Whether facts beyond the trained length are recalled, against chance and within it."""
+def _far_recall(found: Comparison, alibi: Variant, flat: bool) -> str:
+    """Whether facts beyond the trained length are recalled, against chance and within it.
+
+    `flat`: the loss hardly rises there, and says nothing of it.
+    """
     settings = found.settings
     trained, chance = settings.trained_length, settings.language.chance
     near, far = (_hits(found, alibi, length) for length in (trained, FAR * trained))
@@ -170,13 +174,15 @@ def _far_recall(found: Comparison, alibi: Variant) -> str:
         f"Of facts in the first eighth of a window of {trained} it recalls {_share(near)}, of "
         f"those in the first eighth of {FAR * trained} {_share(far)}; chance is {chance:.1%}: "
     )
+    shown = ", which its loss does not show. " if flat else ". "
+    flat_proves = "Flat loss does not prove use of distant text." if flat else ""
     if far.low <= chance:
-        return said + "no more than chance. Flat loss does not prove use of distant text."
+        return f"{said}not beyond chance. {flat_proves}".rstrip()
     if far.high < near.low:
-        said += "less than within its length, which its loss does not show. "
+        said += f"less than within its length{shown}"
     else:
-        said += "more than chance, which its loss does not show. "
-    return said + "Flat loss does not prove use of distant text." + _other_order(found, alibi, far)
+        said += f"more than chance{shown}"
+    return (said + flat_proves).rstrip() + (_other_order(found, alibi, far) if flat else "")
 
 
 def _other_order(found: Comparison, alibi: Variant, far: Share) -> str:

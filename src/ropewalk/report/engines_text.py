@@ -5,18 +5,16 @@ Readable in 80 columns, without colour and in ASCII, like the audit that it foll
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ropewalk.dialects.engines import EngineView, Parting, parting
+from ropewalk.report.layout import NARROWEST, wrapped
 from ropewalk.report.text import encodable, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-NARROWEST = 40
 
 Line = tuple[str, str]
 """Text and its rich style ("" for none)."""
@@ -139,12 +137,5 @@ def _difference(found: Parting) -> str:
 
 
 def _wrapped(text: str, room: int, start: str = "", style: str = "") -> Iterator[Line]:
-    lines = textwrap.wrap(
-        visible(text),
-        room,
-        initial_indent=start,
-        subsequent_indent=" " * len(start),
-        break_on_hyphens=False,
-    )
-    for line in lines:
+    for line in wrapped(visible(text), room, start):
         yield line, style

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from ropewalk.report.layout import Drawn, Piece, Prose, Table, lines, wrapped
 
+if TYPE_CHECKING:
     from ropewalk.explain.encodings import EncodingRow
     from ropewalk.explain.order import Order
     from ropewalk.explain.raw_index import RawIndex
@@ -17,14 +16,21 @@ if TYPE_CHECKING:
 WIDTH = 80
 
 
-def order_lines(order: Order) -> Iterator[str]:
-    """The order problem, then the raw index's three failures."""
+def order_lines(order: Order, width: int = WIDTH) -> Iterator[str]:
+    """The order problem, then the raw index's three failures, in `width` columns."""
+    yield from lines(_order(order), min(width, WIDTH))
+
+
+def _order(order: Order) -> Iterator[Piece]:
     first, second = " ".join(order.first), " ".join(order.second)
     yield f"{first} / {second}, through one layer of unmasked self-attention"
     yield ""
-    yield f"{'position':<12}{'all words':>14}{'at bites':>14}"
-    for row in order.rows:
-        yield f"{row.encoding:<12}{row.unpermuted:>14.3g}{row.at_bites:>14.3g}"
+    table = [(f"{'position':<12}", f"{'all words':>14}", f"{'at bites':>14}")]
+    table += [
+        (f"{row.encoding:<12}", f"{row.unpermuted:>14.3g}", f"{row.at_bites:>14.3g}")
+        for row in order.rows
+    ]
+    yield Table(table)
     yield ""
     yield from _wrapped(
         "How far a word's outputs in the two sentences are apart, as a share of the longest "
@@ -35,7 +41,7 @@ def order_lines(order: Order) -> Iterator[str]:
     yield from _index_lines(order.raw_index)
 
 
-def _index_lines(raw: RawIndex) -> Iterator[str]:
+def _index_lines(raw: RawIndex) -> Iterator[Piece]:
     decides = raw.decides
     yield "Appending the index itself to each vector fails three ways:"
     yield ""
@@ -66,24 +72,33 @@ def _index_lines(raw: RawIndex) -> Iterator[str]:
         "map from the encoding of p to that of p + k, as a share of the largest value.",
         hang=3,
     )
-    yield f"   {'':<12}{'near':>12}{'far':>12}{'map error':>12}"
+    heads = (f"{head:>12}" for head in ("near", "far", "map error"))
+    table = [(" " * 15, *heads)]
     for each_gap in raw.relative:
         near, far = (f"{value:,.3f}" for value in (each_gap.near, each_gap.far))
-        yield f"   {each_gap.encoding:<12}{near:>12}{far:>12}{each_gap.residual:>12.1e}"
+        figures = (f"{near:>12}", f"{far:>12}", f"{each_gap.residual:>12.1e}")
+        table.append((f"   {each_gap.encoding:<12}", *figures))
+    yield Table(table)
 
 
-def scale_lines(rows: Sequence[ScaleRow]) -> Iterator[str]:
-    """The shares of token and position, without and with sqrt(d_model)."""
+def scale_lines(rows: Sequence[ScaleRow], width: int = WIDTH) -> Iterator[str]:
+    """The shares of token and position, without and with sqrt(d_model), in `width` columns."""
+    yield from lines(_scale(rows), min(width, WIDTH))
+
+
+def _scale(rows: Sequence[ScaleRow]) -> Iterator[Piece]:
     yield from _wrapped(
         "Rows of a fresh table (variance 1/d_model) plus a sinusoidal encoding, without and with "
         "sqrt(d_model) on the rows."
     )
     yield ""
-    yield f"{'':<16}{'share of token':>18}{'other token,':>18}{'same token,':>18}"
-    yield f"{'':<16}{'':>18}{'same position':>18}{'other position':>18}"
-    yield f"{'d_model':>8}{'sqrt':>8}" + f"{'plain':>10}{'scaled':>8}" * 3
+    table = [
+        (" " * 16, f"{'share of token':>18}", f"{'other token,':>18}", f"{'same token,':>18}"),
+        (" " * 16, " " * 18, f"{'same position':>18}", f"{'other position':>18}"),
+        (f"{'d_model':>8}{'sqrt':>8}", *[f"{'plain':>10}{'scaled':>8}"] * 3),
+    ]
     for row in rows:
-        cells = "".join(
+        cells = (
             f"{plain:>10.4f}{scaled:>8.4f}"
             for plain, scaled in (
                 (row.plain.identity, row.scaled.identity),
@@ -91,7 +106,8 @@ def scale_lines(rows: Sequence[ScaleRow]) -> Iterator[str]:
                 (row.plain.other_position, row.scaled.other_position),
             )
         )
-        yield f"{row.d_model:>8}{row.factor:>8.1f}{cells}"
+        table.append((f"{row.d_model:>8}{row.factor:>8.1f}", *cells))
+    yield Table(table)
     yield ""
     yield from _wrapped(
         "Share: of the squared length, what comes from the token. The other columns are mean "
@@ -101,15 +117,19 @@ def scale_lines(rows: Sequence[ScaleRow]) -> Iterator[str]:
     )
 
 
-def encodings_lines(rows: Sequence[EncodingRow]) -> Iterator[str]:
-    """Every encoding in words, then its figures."""
+def encodings_lines(rows: Sequence[EncodingRow], width: int = WIDTH) -> Iterator[str]:
+    """Every encoding in words, then its figures, in `width` columns."""
+    yield from lines(_encodings(rows), min(width, WIDTH))
+
+
+def _encodings(rows: Sequence[EncodingRow]) -> Iterator[Piece]:
     yield "Every encoding: what it adds, to what, and what it is known to do"
     yield ""
-    yield from _drawn(_words_table(rows))
+    yield Drawn(lambda width: _words(rows, width))
     yield ""
     yield "Three properties of each, measured"
     yield ""
-    yield from _drawn(_figures_table(rows))
+    yield _figures(rows)
     yield ""
     yield from _wrapped(
         "Bounded: no value up to the farthest position is larger than among positions 0 to 1,023; "
@@ -126,70 +146,73 @@ def encodings_lines(rows: Sequence[EncodingRow]) -> Iterator[str]:
     )
 
 
-def _words_table(rows: Sequence[EncodingRow]) -> Table:
-    heads = ("", "parameters", "applied to", "encodes", "beyond trained length", "typical users")
-    table = _table(heads, widths=(10, 10, 10, 12, 16, 12))
-    for row in rows:
-        words = row.description
-        table.add_row()
-        table.add_row(
-            words.name,
-            words.parameters,
-            words.applied_to,
-            words.encodes,
-            words.beyond_trained_length,
-            words.typical_users,
+_HEADS = ("", "parameters", "applied to", "encodes", "beyond trained length", "typical users")
+_SIZES = (10, 10, 10, 12, 16, 12)
+
+
+def _words(rows: Sequence[EncodingRow], width: int) -> Iterator[str]:
+    """The encodings in words: a table where it fits, else each of them in a paragraph a column."""
+    described = [row.description for row in rows]
+    cells = [
+        (
+            words.name, words.parameters, words.applied_to, words.encodes,
+            words.beyond_trained_length, words.typical_users,
         )
-    return table
+        for words in described
+    ]  # fmt: skip
+    if width >= WIDTH:
+        yield from _drawn(cells)
+        return
+    for name, *others in cells:
+        yield ""
+        yield from wrapped(name, width)
+        for head, text in zip(_HEADS[1:], others, strict=True):
+            yield from wrapped(f"{head}: {text}", width, "  ", "    ")
 
 
-def _figures_table(rows: Sequence[EncodingRow]) -> Table:
+def _figures(rows: Sequence[EncodingRow]) -> Table:
     heads = ("", "farthest", "bounded", "largest", "unique", "closest", "relative", "error")
-    table = _table(heads, widths=None)
-    for row in rows:
-        found = row.figures
-        table.add_row(
-            row.description.name,
-            f"{found.farthest:,}",
-            _said(found.bounded),
-            f"{found.largest:.3g}",
-            _said(found.unique),
-            f"{found.smallest_distance:.2g}",
-            _said(found.relative_linear),
-            f"{found.residual:.1e}",
-        )
-    return table
+    found = [row.figures for row in rows]
+    columns = [
+        [row.description.name for row in rows],
+        [f"{each.farthest:,}" for each in found],
+        [_said(each.bounded) for each in found],
+        [f"{each.largest:.3g}" for each in found],
+        [_said(each.unique) for each in found],
+        [f"{each.smallest_distance:.2g}" for each in found],
+        [_said(each.relative_linear) for each in found],
+        [f"{each.residual:.1e}" for each in found],
+    ]
+    padded = []
+    for head, column in zip(heads, columns, strict=True):
+        wide = max(map(len, (head, *column)))
+        before = " " if head else ""
+        padded.append([
+            before + (cell.rjust(wide) if head else cell.ljust(wide)) for cell in (head, *column)
+        ])  # fmt: skip
+    return Table(list(zip(*padded, strict=True)))
 
 
 def _said(answer: bool) -> str:
     return "yes" if answer else "no"
 
 
-def _table(heads: Sequence[str], widths: Sequence[int] | None) -> Table:
-    """An empty table: words in columns of these widths, or figures, which stand to the right."""
-    from rich.table import Table
-
-    figures = widths is None
-    table = Table(box=None, pad_edge=False, padding=(0, 1 if figures else 2, 0, 0))
-    for place, head in enumerate(heads):
-        table.add_column(
-            head,
-            justify="right" if figures and place else "left",
-            width=None if widths is None else widths[place],
-            no_wrap=figures,
-        )
-    return table
-
-
-def _drawn(table: Table) -> Iterator[str]:
-    """A rich table as plain lines of at most 80 columns."""
+def _drawn(cells: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Words in columns, as rich draws them, in lines of WIDTH."""
     from rich.console import Console
+    from rich.table import Table as Columns
 
+    table = Columns(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for head, size in zip(_HEADS, _SIZES, strict=True):
+        table.add_column(head, width=size)
+    for row in cells:
+        table.add_row()
+        table.add_row(*row)
     console = Console(width=WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(table)
     yield from (line.rstrip() for line in captured.get().splitlines())
 
 
-def _wrapped(text: str, hang: int = 0) -> Iterator[str]:
-    yield from textwrap.wrap(text, WIDTH, subsequent_indent=" " * hang, break_on_hyphens=False)
+def _wrapped(text: str, hang: int = 0) -> Iterator[Piece]:
+    yield Prose(text, rest=" " * hang)

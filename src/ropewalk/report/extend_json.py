@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from ropewalk.extend.methods import trained_length
 from ropewalk.extend.score import Score
 from ropewalk.extend.session import Extension
 from ropewalk.rope.frequencies import frequencies
+from ropewalk.rope.lengths import trained_length
 
 SCHEMA = "ropewalk.extend/1"
 
@@ -15,10 +15,12 @@ SCHEMA = "ropewalk.extend/1"
 def extend_json(found: Extension) -> dict[str, object]:
     """Everything that was measured and chosen; frequencies are radians a token."""
     after = found.after
+    trained = trained_length(found.before)
     return {
         "schema": SCHEMA,
         "model": found.files.title,
-        "trained": trained_length(found.before),
+        "trained": trained.tokens,
+        "trained_source": trained.source,
         "target": None if after is None else after.claimed.tokens,
         "method": found.method,
         "schedule": None

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from ropewalk.extend.card import schedule_lines
 from ropewalk.extend.choose import TOLERANCE
 from ropewalk.extend.headroom import Headrooms
-from ropewalk.extend.methods import trained_length
 from ropewalk.extend.score import Score
 from ropewalk.extend.search.run import Found
 from ropewalk.extend.serve import Options
 from ropewalk.extend.session import Extension
+from ropewalk.report import heatmap
+from ropewalk.report.layout import Command, Piece, Prose, Table, lines
 from ropewalk.report.text import clip, visible
+from ropewalk.rope.lengths import trained_length
 
 WIDTH = 80
 
 
-def extend_lines(found: Extension) -> Iterator[str]:
-    """All of it, line by line, in 80 columns."""
-    target = "" if found.after is None else f" to {found.after.claimed.tokens:,}"
+def extend_lines(found: Extension, width: int = WIDTH) -> Iterator[str]:
+    """All of it, line by line, in `width` columns, WIDTH at most."""
+    yield from lines(_pieces(found), min(width, WIDTH))
+
+
+def _pieces(found: Extension) -> Iterator[Piece]:
+    target = "" if found.after is None else f"; to {found.after.claimed.tokens:,}"
+    trained = trained_length(found.before)
+    guessed = "" if trained.stated else f" ({visible(trained.source)})"
     yield from _wrapped(
-        f"{visible(clip(found.files.title, 200))}: trained on {trained_length(found.before):,} "
-        f"tokens{target}"
+        f"{visible(clip(found.files.title, 200))}: trained on {heatmap.tokens(trained.tokens)} "
+        f"tokens{guessed}{target}"
     )
     if found.headrooms is not None:
         yield ""
@@ -56,7 +63,7 @@ def extend_lines(found: Extension) -> Iterator[str]:
         yield from _wrapped(f"Answers are kept in {visible(str(found.work))}.")
 
 
-def _headrooms(found: Headrooms) -> Iterator[str]:
+def _headrooms(found: Headrooms) -> Iterator[Piece]:
     """Log-probabilities over gaps, a row a method and a column a headroom."""
     if found.reason:
         yield from _wrapped(
@@ -70,33 +77,35 @@ def _headrooms(found: Headrooms) -> Iterator[str]:
         f"{TOLERANCE:.0%}; * is measured below."
     )
     rooms = sorted({each.stretch.headroom for each in found.tried})
-    yield f"{'':<14}" + "".join(f"{f'x{room:g}':>11} " for room in rooms).rstrip()
+    table = [[f"{'':<14}", *(f"{f'x{room:g}':>11} " for room in rooms)]]
     for method in dict.fromkeys(each.stretch.method.name for each in found.tried):
-        cells = []
+        cells = [f"{method:<14}"]
         for each in found.tried:
             if each.stretch.method.name == method:
                 value = f"{each.gaps:.2f}"
                 told = f"({value})" if each.change > TOLERANCE else value
                 cells.append(f"{told:>11}{'*' if each.stretch in found.chosen else ' '}")
-        yield (f"{method:<14}" + "".join(cells)).rstrip()
+        table.append(cells)
+    yield Table(table)
 
 
-def _table(scores: tuple[Score, ...]) -> Iterator[str]:
+def _table(scores: tuple[Score, ...]) -> Iterator[Piece]:
     lengths = sorted({row.cell.length for score in scores for row in score.rows})
     at = ", ".join(f"{length:,}" for length in lengths) or "no length"
     yield from _wrapped(
         f"Facts found at {at} tokens, the mean log-probability of the true value, and the loss of "
         "short text (nats a token) against the model as it is."
     )
-    yield f"{'':<19}{'found':>7}{'log-prob':>10}{'short':>9}{'change':>9}"
+    heads = (f"{'':<19}", f"{'found':>7}", f"{'log-prob':>10}", f"{'short':>9}", f"{'change':>9}")
+    table: list[tuple[str, ...]] = [heads]
     for score in scores:
         value = score.log_probability
         hits = f"{score.hits}/{score.asked}" if score.asked else "-"
         shown = "-" if value is None else f"{value:.2f}"
         tail = "  not to be written" if score.candidate.how is not None else ""
-        yield (
-            f"{score.name:<19}{hits:>7}{shown:>10}{score.short:>9.4f}{score.change:>+9.2%}{tail}"
-        )
+        figures = (f"{hits:>7}", f"{shown:>10}", f"{score.short:>9.4f}", f"{score.change:>+9.2%}")
+        table.append((f"{score.name:<19}", *figures, tail))
+    yield Table(table, text=True)
     for score in scores:
         if score.stopped:
             yield from _wrapped(f"{score.name}: {score.stopped}.", "  ")
@@ -109,27 +118,25 @@ def _table(scores: tuple[Score, ...]) -> Iterator[str]:
             )
 
 
-def _search(found: Found) -> Iterator[str]:
+def _search(found: Found) -> Iterator[Piece]:
     yield from _wrapped(
         f"{found.tries} tries. Log-probability over gaps in positions, and loss of short text:"
     )
-    yield f"{'':<19}{'gaps':>8}{'short':>9}"
+    table = [(f"{'':<19}", f"{'gaps':>8}", f"{'short':>9}")]
     rows = [*found.table, ("searched", found.best.score, found.best.loss)]
-    for name, score, loss in rows:
-        yield f"{name:<19}{score:>8.2f}{loss:>9.4f}"
+    table += [(f"{name:<19}", f"{score:>8.2f}", f"{loss:>9.4f}") for name, score, loss in rows]
+    yield Table(table)
 
 
-def _serving(options: Sequence[Options], files: str) -> Iterator[str]:
+def _serving(options: Sequence[Options], files: str) -> Iterator[Piece]:
     for each in options:
         yield ""
-        on = f"{files}, {each.first}" if each.first else files
-        yield from _wrapped(f"{each.engine}, {on} ({each.checked}):")
+        yield from _wrapped(f"{each.engine}, {files} ({each.checked}):")
         if each.line is not None:
-            # One line for a shell: never wrapped.
-            yield f"  {each.line}"
+            yield from (Command(step) for step in (*each.steps, each.line))
         else:
             yield from _wrapped(each.reason, "  ")
 
 
-def _wrapped(text: str, indent: str = "") -> Iterator[str]:
-    yield from textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
+def _wrapped(text: str, indent: str = "") -> Iterator[Piece]:
+    yield Prose(text, indent, indent, hyphens=True)

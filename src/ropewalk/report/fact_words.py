@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _SHOWN_ELSEWHERE = frozenset(
-    "lengths depths trials threshold claimed claimed_source trained tokenizer predicted".split()
+    "lengths depths trials controls tasks grown document threshold claimed claimed_source trained "
+    "trained_source tokenizer predicted left_out".split()
 )
 _MERGED = frozenset("name model rope schedule chat recipe device dtype".split())
 _LAST = ("haystack", "seed", "asked", "versions", "date", "command")

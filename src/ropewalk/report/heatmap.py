@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from ropewalk.prove.cells import UNJUDGED, Outcome
-from ropewalk.prove.summary import CellSummary, Reason, RunSummary, Share
+from ropewalk.prove.summary import CellSummary, EffectiveLength, Reason, RunSummary, Share
 
 _STOPS = (
     (0.0, (0xB8, 0x4E, 0x14)),
@@ -109,10 +109,19 @@ def fraction(share: Share) -> str:
 
 def why(reason: Reason) -> str:
     """What the schedule says of a length that fell short, at its worst depth."""
-    where = f"{tokens(reason.length)} tokens, worst at {percent(reason.depth)}"
+    depth = percent(reason.depth)
+    at = f"every depth alike, {depth} too" if reason.alike else f"worst at {depth}"
+    where = f"{tokens(reason.length)} tokens, {at}"
     if not reason.likely:
         return f"{where}: nothing in the schedule speaks against it."
     return f"{where}, likely because {'; '.join(reason.likely)}."
+
+
+def further(effective: EffectiveLength, unit: str) -> str:
+    """What more trials may do for the first length that is not certain."""
+    count = effective.more_trials
+    what = f"{tokens(count)} more {unit}{'s' * (count > 1)}{' a cell' * (unit == 'trial')}"
+    return f"about {what} would make the next length certain, if it goes on so"
 
 
 def colour(value: float) -> str:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
 
 from ropewalk.explain.join import Join, Reading
+from ropewalk.report.layout import Piece, Prose, Table, lines
 from ropewalk.report.text import clip, visible
 
+WIDTH = 80
 SCHEMA = "ropewalk.explain.join/1"
 _EQUAL = 1e-4
 
 
-def join_lines(name: str, join: Join) -> Iterator[str]:
-    """B alone, then each way of joining, in 80 columns of ASCII."""
+def join_lines(name: str, join: Join, width: int = WIDTH) -> Iterator[str]:
+    """B alone, then each way of joining, in ASCII of `width` columns, WIDTH at most."""
+    yield from lines(_pieces(name, join), min(width, WIDTH))
+
+
+def _pieces(name: str, join: Join) -> Iterator[Piece]:
     number = len(join.pairs)
     pairs = "1 pair of documents" if number == 1 else f"{number} pairs of documents"
     own = join.alone.value_a is None
@@ -28,15 +33,16 @@ def join_lines(name: str, join: Join) -> Iterator[str]:
     yield from _wrapped(f"A: {visible(clip(first.a, 200))}", hang=3)
     yield from _wrapped(f"B: {visible(clip(first.b, 200))}", hang=3)
     yield ""
+    heads: tuple[str, ...]
+    widths: tuple[int, ...]
     if own:
-        yield f"{'':<18}{'loss of B':>14}{'logits: mean':>16}{'most':>12}"
+        heads, widths = ("loss of B", "logits: mean", "most"), (14, 16, 12)
     else:
         heads = ("A's value", "B's value", "misled", "logits: mean", "most")
-        yield f"{'':<18}" + "".join(
-            f"{h:>{w}}" for h, w in zip(heads, (11, 11, 10, 16, 12), strict=True)
-        )
-    for reading in (join.alone, *join.readings):
-        yield _line(reading, number)
+        widths = (11, 11, 10, 16, 12)
+    table = [[" " * 18, *(f"{h:>{w}}" for h, w in zip(heads, widths, strict=True))]]
+    table += [_row(reading, number) for reading in (join.alone, *join.readings)]
+    yield Table(table)
     yield ""
     yield from _meaning(join)
 
@@ -46,15 +52,15 @@ def join_json(name: str, join: Join) -> dict[str, object]:
     return {"schema": SCHEMA, "model": name, **asdict(join)}
 
 
-def _line(reading: Reading, number: int) -> str:
-    change = f"{reading.mean:>16.2g}{reading.most:>12.2g}"
+def _row(reading: Reading, number: int) -> list[str]:
+    change = (f"{reading.mean:>16.2g}", f"{reading.most:>12.2g}")
     if reading.value_a is None or reading.value_b is None:
-        return f"{reading.way:<18}{reading.loss:>14.4f}{change}"
-    misled = f"{reading.misled} of {number}"
-    return f"{reading.way:<18}{reading.value_a:>11.2f}{reading.value_b:>11.2f}{misled:>10}{change}"
+        return [f"{reading.way:<18}", f"{reading.loss:>14.4f}", *change]
+    values = (f"{reading.value_a:>11.2f}", f"{reading.value_b:>11.2f}")
+    return [f"{reading.way:<18}", *values, f"{f'{reading.misled} of {number}':>10}", *change]
 
 
-def _meaning(join: Join) -> Iterator[str]:
+def _meaning(join: Join) -> Iterator[Piece]:
     nothing, masked = join.readings[0], join.readings[-1]
     if join.alone.value_a is not None:
         yield from _wrapped(
@@ -77,7 +83,5 @@ def _meaning(join: Join) -> Iterator[str]:
         )
 
 
-def _wrapped(text: str, hang: int = 0) -> list[str]:
-    return textwrap.wrap(
-        text, 80, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
-    )
+def _wrapped(text: str, hang: int = 0) -> Iterator[Piece]:
+    yield Prose(text, rest=" " * hang)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
 
 from ropewalk.packing.files import POLICIES, Packed
+from ropewalk.report.layout import Piece, Prose, Table, lines
 from ropewalk.report.text import visible
 
 WIDTH = 80
@@ -14,22 +14,28 @@ SCHEMA = "ropewalk.pack/1"
 _BAR = 18
 
 
-def pack_lines(packed: Packed) -> Iterator[str]:
-    """The file, its fill, and how often each distance will be trained; 80 columns of ASCII."""
+def pack_lines(packed: Packed, width: int = WIDTH) -> Iterator[str]:
+    """The file, its fill, and how often each distance will be trained; ASCII of `width` columns,
+    WIDTH at most.
+    """
+    yield from lines(_pieces(packed), min(width, WIDTH))
+
+
+def _pieces(packed: Packed) -> Iterator[Piece]:
     report, settings = packed.report, packed.settings
     yield from _wrapped(
         f"{visible(str(packed.path))}: {report.rows:,} rows of {report.length:,} tokens, "
         f"{packed.size:,} bytes"
     )
-    yield f"{'fill':<18}{report.fill:.2%} of all places hold a document's token"
+    yield from _fact("fill", f"{report.fill:.2%} of all places hold a document's token")
     empty = f", {report.empty:,} of them empty and left out" if report.empty else ""
-    yield f"{'documents':<18}{report.documents:,} from {_files(packed)}{empty}"
-    yield f"{'split':<18}{report.split:,} of the documents lie in more than one piece"
-    yield f"{'tokens':<18}{report.tokens:,}, boundaries included"
+    yield from _fact("documents", f"{report.documents:,} from {_files(packed)}{empty}")
+    yield from _fact("split", f"{report.split:,} of the documents lie in more than one piece")
+    yield from _fact("tokens", f"{report.tokens:,}, boundaries included")
     policy = POLICIES[type(settings.policy)]
-    yield f"{'rows chosen':<18}{policy}, documents {settings.cutting}"
-    yield f"{'tokenizer':<18}{visible(packed.tokenizer)}"
-    yield f"{'':<18}SHA-256 {packed.fingerprint[:32]}"
+    yield from _fact("rows chosen", f"{policy}, documents {settings.cutting}")
+    yield from _fact("tokenizer", visible(packed.tokenizer))
+    yield from _fact("", f"SHA-256 {packed.fingerprint[:32]}")
     if packed.encoded.special:
         yield from _wrapped(
             f"{packed.encoded.special:,} control tokens are spelt out in the texts themselves and "
@@ -89,13 +95,18 @@ def trained_distances(packed: Packed) -> Iterator[tuple[int, int, int, int]]:
         yield distance, masked.at(distance), unmasked.at(distance), full
 
 
-def _distances(packed: Packed) -> Iterator[str]:
+def _distances(packed: Packed) -> Iterator[Piece]:
     yield "How often each distance between two tokens will be trained"
-    yield f"{'':<10}{'within documents':>17}{'':<{_BAR + 3}}{'without a mask':>17}"
+    table = [
+        (f"{'':<10}", f"{'within documents':>17}", " " * (_BAR + 3), f"{'without a mask':>17}")
+    ]
     rows = list(trained_distances(packed))
     for distance, masked, unmasked, full in rows:
         bar = "#" * round(_BAR * masked / full)
-        yield f"{distance:>9,} {masked:>17,}  {bar:<{_BAR}} {unmasked:>17,}"
+        table.append(
+            (f"{distance:>9,} ", f"{masked:>17,}", f"  {bar:<{_BAR}} ", f"{unmasked:>17,}")
+        )
+    yield Table(table)
     yield from _wrapped(
         "A full bar: as often as in rows that hold one document each. What is hardly trained is "
         "hardly learned. Without a mask tokens also train on neighbours that have nothing to do "
@@ -103,10 +114,14 @@ def _distances(packed: Packed) -> Iterator[str]:
     )
 
 
+def _fact(label: str, text: str) -> Iterator[Piece]:
+    yield Prose(text, f"{label:<18}", " " * 18)
+
+
 def _files(packed: Packed) -> str:
     number = len(packed.sources.files)
     return "1 file" if number == 1 else f"{number:,} files"
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+def _wrapped(text: str) -> Iterator[Piece]:
+    yield Prose(text)

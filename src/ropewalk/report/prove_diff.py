@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass
 from ropewalk.prove.diff import Comparison, RunDiff
 from ropewalk.prove.statistics.paired import MeanDifference
 from ropewalk.report import page
+from ropewalk.report.layout import Piece, Prose, Table, lines
 from ropewalk.report.text import clip, visible
 
 WIDTH = 80
@@ -17,11 +18,15 @@ JSON_FORMAT = 1
 """Raised whenever a name in the JSON changes its meaning or goes."""
 
 _HEAD = ("", "pairs", "both", "A only", "B only", "neither", "p", "log-prob. A - B", "p")
-_WIDTHS = (13, 6, 6, 7, 7, 8, 8, 19, 8)
+_WIDTHS = (13, 6, 6, 7, 7, 8, 8, 17, 8)
 
 
 def diff_lines(found: RunDiff, width: int = WIDTH) -> Iterator[str]:
-    """The comparison, line by line, in at most max(width, 80) characters of ASCII."""
+    """The comparison, line by line, in `width` columns, WIDTH at most."""
+    yield from lines(_pieces(found), min(width, WIDTH))
+
+
+def _pieces(found: RunDiff) -> Iterator[Piece]:
     for label, folder in (("A", found.a), ("B", found.b)):
         yield f"{label}: {visible(clip(folder, _FACT_LIMIT))}"
     for name, a, b in found.differing:
@@ -29,15 +34,13 @@ def diff_lines(found: RunDiff, width: int = WIDTH) -> Iterator[str]:
     if not found.differing:
         yield "   the same model, schedule and settings"
     yield ""
-    yield _row(_HEAD)
-    yield _row(_cells("all", found.overall))
-    for part in found.lengths:
-        yield _row(_cells(f"{part.length:,}", part))
-    for part in found.depths:
-        yield _row(_cells(f"depth {100 * (part.depth or 0):g} %", part))
+    rows = [_HEAD, _cells("all", found.overall)]
+    rows += [_cells(f"{part.length:,}", part) for part in found.lengths]
+    rows += [_cells(f"depth {100 * (part.depth or 0):g} %", part) for part in found.depths]
+    yield Table([_row(row) for row in rows])
     yield ""
-    yield from _wrapped(found.sentence, width)
-    yield from _wrapped(notes(found), width)
+    yield from _wrapped(found.sentence)
+    yield from _wrapped(notes(found))
 
 
 def notes(found: RunDiff) -> str:
@@ -63,7 +66,7 @@ def notes(found: RunDiff) -> str:
     )
     return (
         f"{'; '.join(said)}. {unit}; Holm's correction over all pairs, and over the lengths and "
-        "depths together; * below 0.05."
+        "depths together; * below 0.05. Intervals (+-) are Student's 95 %, each by itself."
     )
 
 
@@ -124,21 +127,18 @@ def _cells(label: str, part: Comparison) -> tuple[str, ...]:
     )
 
 
-def _row(cells: tuple[str, ...]) -> str:
+def _row(cells: tuple[str, ...]) -> list[str]:
     first, *others = cells
     fields_ = [first.ljust(_WIDTHS[0])]
-    fields_ += [each.rjust(size) for each, size in zip(others, _WIDTHS[1:], strict=True)]
-    return "".join(fields_).rstrip()
+    return fields_ + [each.rjust(size) for each, size in zip(others, _WIDTHS[1:], strict=True)]
 
 
 def _fact(text: str) -> str:
     return visible(clip(text, _FACT_LIMIT))
 
 
-def _wrapped(text: str, width: int) -> Iterator[str]:
-    import textwrap
-
-    yield from textwrap.wrap(visible(text), max(width, WIDTH))
+def _wrapped(text: str) -> Iterator[Piece]:
+    yield Prose(visible(text), hyphens=True)
 
 
 def _plain(value: object) -> object:

@@ -12,6 +12,7 @@ from ropewalk.prove.cells import Outcome
 from ropewalk.prove.summary import CellSummary, LengthSummary, RunSummary, Share
 from ropewalk.report import heatmap
 from ropewalk.report.heatmap import Mark
+from ropewalk.short import short
 
 LABEL = 66
 """Width of the row labels, left of the first column."""
@@ -34,6 +35,7 @@ _WORDS = {
 }
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class FieldBox:
     """One field: its box, colours, text, tooltip, and the link that opens its prompts."""
@@ -50,6 +52,7 @@ class FieldBox:
     mark: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Bar:
     """An interval in the chart: x of its line, y of value, low and high, and its tooltip."""
@@ -61,6 +64,7 @@ class Bar:
     tip: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Figure:
     """The whole drawing; every number is in SVG pixels."""
@@ -196,7 +200,8 @@ def _bar_tip(column: LengthSummary, *, worst: bool) -> str:
     place = f"{heatmap.tokens(column.length)} tokens"
     if worst and column.worst_depth is not None:
         depth = heatmap.percent(column.worst_depth)
-        return f"{place}, worst depth {depth}: {in_words(column.worst)}"
+        which = f"every depth alike, {depth} too" if column.alike else f"worst depth {depth}"
+        return f"{place}, {which}: {in_words(column.worst)}"
     return f"{place}, all depths: {in_words(column.pooled)}"
 
 

@@ -27,6 +27,7 @@ from ropewalk.report import heatmap, page, prove_figure
 from ropewalk.report.fact_words import readable_facts
 from ropewalk.report.prompt_pool import PromptPool, Runs, deflated, excerpt
 from ropewalk.report.text import clip, visible
+from ropewalk.short import short
 
 SIZE_LIMIT = 300_000
 """Bytes that a report stays below."""
@@ -46,6 +47,7 @@ _OUTCOME_ORDER = (
 )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class CellPrompt:
     """A kept answer and the prompt it belongs to.
@@ -221,6 +223,7 @@ def _page(
             "fraction": heatmap.fraction,
             "interval": heatmap.interval,
             "why": heatmap.why,
+            "further": heatmap.further,
         }
     )
     facts = readable_facts(summary.facts)

@@ -7,7 +7,6 @@ the plain and the coloured output are two ways to write the same pieces.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from ropewalk.prove.summary import CellSummary, LengthSummary, RunSummary, Share
 from ropewalk.report import heatmap
 from ropewalk.report.fact_words import readable_facts
 from ropewalk.report.heatmap import Mark
+from ropewalk.report.layout import cells, wrapped
 from ropewalk.report.text import clip, draws_glyphs, encodable, visible
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class _Glyphs:
     claimed: str
     certain: tuple[str, str]
     possible: tuple[str, str]
+    open_end: str
 
     def shade(self, value: float) -> str:
         """Return the shade of a share; the first and last are kept for exactly 0 and 1."""
@@ -46,8 +47,8 @@ class _Glyphs:
         return self.shades[1 + min(2, int(3 * value))]
 
 
-_UNICODE = _Glyphs(("··", "░░", "▒▒", "▓▓", "██"), "┆", ("═", "╡"), ("─", "┤"))
-_ASCII = _Glyphs(("..", "--", "++", "**", "##"), ":", ("=", "]"), ("-", "]"))
+_UNICODE = _Glyphs(("··", "░░", "▒▒", "▓▓", "██"), "┆", ("═", "╡"), ("─", "┤"), "→")
+_ASCII = _Glyphs(("..", "--", "++", "**", "##"), ":", ("=", "]"), ("-", "]"), ">")
 _WORDS = {
     Mark.UNASKED: ("?", "not asked yet"),
     Mark.OVERFLOW: ("OVER", "does not fit"),
@@ -91,12 +92,18 @@ class _Block:
             return [(text.rjust(at - 1) + " " + self.glyphs.claimed, "bold")]
         return [(" " * at + self.glyphs.claimed + " " + text, "bold")]
 
-    def bar(self, label: str, strokes: tuple[str, str], covered: int) -> Line:
-        """Lay out a bar over the first `covered` columns of the whole map, as far as in here."""
+    def bar(
+        self, label: str, strokes: tuple[str, str], covered: int, *, goes_on: bool = False
+    ) -> Line:
+        """Lay out a bar over the first `covered` columns of the whole map, as far as in here.
+
+        One that `goes_on` ends openly: where it would have ended was not asked.
+        """
         here = min(max(covered - self.first, 0), self.last - self.first)
         length = here * (self.width + 1)
         ends_here = covered <= self.last and here > 0
         stroke, end = strokes
+        end = self.glyphs.open_end if goes_on else end
         body = stroke * (length - 1) + end if ends_here else stroke * length
         return [(label.ljust(_LABEL) + " " + body, "dim" if not here else "")]
 
@@ -153,8 +160,18 @@ def _proof(summary: RunSummary, width: int, glyphs: _Glyphs) -> Iterator[Line]:
     if summary.facts:
         yield []
         for name, value in readable_facts(summary.facts).items():
-            label = f"{visible(name)}: ".ljust(_LABEL)
-            yield [(label, "dim"), (visible(clip(value, _FACT_LIMIT)), "")]
+            yield from _fact(visible(name), visible(clip(value, _FACT_LIMIT)), width)
+
+
+def _fact(name: str, value: str, width: int) -> Iterator[Line]:
+    label = f"{name}: ".ljust(_LABEL)
+    # A command is to be copied, which one in several lines could not be.
+    parts = (
+        [value] if name == "command" else wrapped(value, width, " " * cells(label), " " * _LABEL)
+    )
+    for number, part in enumerate(parts or [""]):
+        text = part if number or name == "command" else part.removeprefix(" " * cells(label))
+        yield [(label if not number else "", "dim"), (text, "")]
 
 
 def _map_lines(summary: RunSummary, width: int, glyphs: _Glyphs) -> Iterator[Line]:
@@ -193,7 +210,9 @@ def _fraction_width(summary: RunSummary) -> int:
 
 
 def _depth_name(column: LengthSummary) -> str:
-    return "-" if column.worst_depth is None else heatmap.percent(column.worst_depth)
+    if column.worst_depth is None:
+        return "-"
+    return "alike" if column.alike else heatmap.percent(column.worst_depth)
 
 
 def _field(cell: CellSummary, glyphs: _Glyphs, fraction_width: int) -> tuple[str, Tone]:
@@ -233,7 +252,7 @@ def _block_lines(summary: RunSummary, block: _Block) -> Iterator[Line]:
     certain = heatmap.columns_within(summary.lengths, effective.certain)
     possible = heatmap.columns_within(summary.lengths, effective.possible)
     yield block.bar("certain", glyphs.certain, certain)
-    yield block.bar("possible", glyphs.possible, possible)
+    yield block.bar("possible", glyphs.possible, possible, goes_on=effective.open_end)
 
 
 def _legend(summary: RunSummary, width: int, glyphs: _Glyphs) -> Iterator[Line]:
@@ -247,6 +266,8 @@ def _legend(summary: RunSummary, width: int, glyphs: _Glyphs) -> Iterator[Line]:
     legend += " ^ some prompts did not fit." if "^" in flags else ""
     legend += " ~ some were cut, refused or empty." if "~" in flags else ""
     legend += f" Intervals: {summary.interval}."
+    if summary.effective.open_end:
+        legend += f" {glyphs.open_end} nothing failed as far as was asked."
     if summary.claimed_length is not None:
         legend += f" {glyphs.claimed} where the claimed length ends."
     yield from _wrapped(legend, width, "dim")
@@ -256,12 +277,15 @@ def _result(summary: RunSummary, width: int) -> Iterator[Line]:
     effective = summary.effective
     claimed = heatmap.tokens(summary.claimed_length)
     trained = heatmap.tokens(summary.trained_length)
-    reach = f"[{_end(effective.certain)}, {_end(effective.possible)}]"
+    reach = f"[{_end(effective.certain)}, {_end(effective.possible)}] tokens, certain and possible"
+    if effective.open_end:
+        reach += ", as far as was asked"
     source = f" ({visible(summary.claimed_source)})" if summary.claimed_source else ""
     threshold = f"{heatmap.percent(effective.threshold)}, {visible(effective.threshold_rule)}"
     yield from _labelled("claimed", f"{claimed} tokens{source}", width)
-    yield from _labelled("trained", f"{trained} tokens", width)
-    yield from _labelled("effective", f"{reach} tokens, certain and possible", width, "bold")
+    by = f" ({visible(summary.trained_source)})" if summary.trained_source else ""
+    yield from _labelled("trained", f"{trained} tokens{by}", width)
+    yield from _labelled("effective", reach, width, "bold")
     yield from _labelled("threshold", threshold, width)
     yield from _wrapped(visible(effective.sentence), width, "bold")
     for reason in summary.reasons:
@@ -281,11 +305,11 @@ def _controls(summary: RunSummary, width: int) -> Iterator[Line]:
 
 
 def _labelled(label: str, text: str, width: int, tone: Tone = "") -> Iterator[Line]:
-    for i, part in enumerate(textwrap.wrap(text, width - _LABEL)):
+    for i, part in enumerate(wrapped(text, width - _LABEL, hyphens=True)):
         yield [((label if not i else "").ljust(_LABEL), "dim"), (part, tone)]
 
 
 def _wrapped(text: str, width: int, tone: Tone) -> Iterator[Line]:
     indent = " " * (len(text) - len(text.lstrip()) + 2) if text.startswith(" ") else ""
-    for part in textwrap.wrap(text, width, subsequent_indent=indent):
+    for part in wrapped(text, width, rest=indent, hyphens=True):
         yield [(part, tone)]

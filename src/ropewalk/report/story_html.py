@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from ropewalk.extend.story import Chapter, Story
 from ropewalk.report.page import asset, environment, policy_hash, trusted
 from ropewalk.report.story_text import sentences
+from ropewalk.short import short
 
 WIDTH, HEIGHT, MARGIN = 640.0, 180.0, 36.0
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field of a map: how many of how many, and a shade from 0 to 4."""
@@ -19,6 +21,7 @@ class Field:
     shade: int
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Map:
     """A proof as a table: lengths across, depths down."""

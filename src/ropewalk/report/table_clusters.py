@@ -5,30 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ropewalk.report.layout import Piece, Table, lines
 from ropewalk.report.text import visible
 from ropewalk.tables.clusters import JUDGED, RESTARTS, Clusters
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
 
+WIDTH = 100
 _BAR = 16
 _NAMED = 8
 
 
-def cluster_lines(found: Clusters, table: EmbeddingTable) -> Iterator[str]:
-    """Line by line: what was clustered and how, then each cluster, then how good they are."""
+def cluster_lines(found: Clusters, table: EmbeddingTable, width: int = WIDTH) -> Iterator[str]:
+    """What was clustered and how, each cluster, how good they are; in `width` columns, WIDTH at
+    most.
+    """
+    yield from lines(_pieces(found, table), min(width, WIDTH))
+
+
+def _pieces(found: Clusters, table: EmbeddingTable) -> Iterator[Piece]:
     yield f"{visible(table.tables.title)}: {len(found.clusters)} clusters of {found.chosen.line}"
     yield (
         f"k-means on rows at length 1; centres fitted on {found.fitted:,} rows, best of {RESTARTS} "
         f"starts, seed {found.seed}; every row in the cluster of its nearest centre"
     )
     yield ""
-    yield f"{'':>4}{'rows':>9}  {'':<{_BAR}}{'cosine':>8}  central tokens"
+    rows = [("    ", f"{'rows':>9}", " " * (_BAR + 2), f"{'cosine':>8}", "  central tokens")]
     most = found.clusters[0].size
     for place, one in enumerate(found.clusters):
         bar = "#" * max(1, round(_BAR * one.size / most))
         named = "  ".join(visible(table.label(row)) for row, _ in one.central)
-        yield f"{place:>4}{one.size:>9,}  {bar:<{_BAR}}{one.cosine:>8.3f}  {named}"
+        figures = (f"{one.size:>9,}", f"  {bar:<{_BAR}}", f"{one.cosine:>8.3f}")
+        rows.append((f"{place:>4}", *figures, f"  {named}"))
+    yield Table(rows, text=True)
     yield ""
     yield "cosine: mean of a cluster's rows with its centre; 1 where all point alike"
     yield from quality_lines(found)

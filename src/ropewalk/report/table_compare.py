@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ropewalk.report.layout import Piece, Prose, Table, fit, lines
 from ropewalk.report.text import visible
 
 if TYPE_CHECKING:
@@ -16,8 +16,16 @@ WIDTH = 80
 LABEL = 24
 
 
-def compare_lines(found: Comparison, names: tuple[str, str], top: int) -> Iterator[str]:
-    """The whole comparison of tables called `names`, `top` tokens in each list."""
+def compare_lines(
+    found: Comparison, names: tuple[str, str], top: int, width: int = WIDTH
+) -> Iterator[str]:
+    """The whole comparison of tables called `names`, `top` tokens in each list, in `width`
+    columns, WIDTH at most.
+    """
+    yield from lines(_pieces(found, names, top), min(width, WIDTH))
+
+
+def _pieces(found: Comparison, names: tuple[str, str], top: int) -> Iterator[Piece]:
     yield from _wrapped(f"A  {visible(names[0])}: {visible(found.one.name)}, {_shape(found.one)}")
     yield from _wrapped(
         f"B  {visible(names[1])}: {visible(found.other.name)}, {_shape(found.other)}"
@@ -52,7 +60,7 @@ def _shape(table: EmbeddingTable) -> str:
     return f"{rows:,} x {width:,} {table.storage}, {table.view}"
 
 
-def _coverage(found: Comparison) -> Iterator[str]:
+def _coverage(found: Comparison) -> Iterator[Piece]:
     shared, count = found.shared, len(found.shared)
     yield from _wrapped(
         f"{count:,} tokens are in both, {shared.rule}: {count / max(shared.tokens, 1):.1%} of A's "
@@ -74,7 +82,7 @@ def _coverage(found: Comparison) -> Iterator[str]:
             )
 
 
-def _ratios(found: Comparison) -> Iterator[str]:
+def _ratios(found: Comparison) -> Iterator[Piece]:
     import torch
 
     known = found.ratios[list(found.kept)]
@@ -84,7 +92,7 @@ def _ratios(found: Comparison) -> Iterator[str]:
     yield f"Norm in B over norm in A: median {middle:.4g}, 5 to 95 % {low:.4g} to {high:.4g}"
 
 
-def _movement(found: Comparison, moved: Movement, title: str, top: int) -> Iterator[str]:
+def _movement(found: Comparison, moved: Movement, title: str, top: int) -> Iterator[Piece]:
     kept = list(found.kept)
     yield ""
     yield from _wrapped(
@@ -92,15 +100,22 @@ def _movement(found: Comparison, moved: Movement, title: str, top: int) -> Itera
         f"{float(moved.distances[kept].mean()):.4g}, {moved.residual:.4g} of B's norm is left"
     )
     lists = (moved.most_turned(top), moved.furthest(top))
-    yield f"  {'most turned':<{LABEL}}{'cosine':>10}    {'furthest':<{LABEL}}{'distance':>10}"
-    for turned, far in zip(*lists, strict=True):
-        yield (
-            f"  {_label(found, turned)}{float(moved.cosines[turned]):>10.4f}    "
-            f"{_label(found, far)}{float(moved.distances[far]):>10.4g}"
+    # Two lists side by side, below each other where that is too wide.
+    table = [
+        (
+            "  ",
+            f"{'most turned':<{LABEL}}{'cosine':>10}",
+            f"    {'furthest':<{LABEL}}{'distance':>10}",
         )
+    ]
+    for turned, far in zip(*lists, strict=True):
+        one = f"{_label(found, turned)}{float(moved.cosines[turned]):>10.4f}"
+        other = f"    {_label(found, far)}{float(moved.distances[far]):>10.4g}"
+        table.append(("  ", one, other))
+    yield Table(table)
 
 
-def _overlap(found: Comparison, top: int) -> Iterator[str]:
+def _overlap(found: Comparison, top: int) -> Iterator[Piece]:
     overlap = found.overlap
     if overlap is None:
         return
@@ -117,11 +132,8 @@ def _overlap(found: Comparison, top: int) -> Iterator[str]:
 
 
 def _label(found: Comparison, pair: int) -> str:
-    shown = visible(repr(found.label(pair)))
-    if len(shown) > LABEL - 1:
-        shown = shown[: LABEL - 4] + "..."
-    return f"{shown:<{LABEL}}"
+    return f"{fit(visible(repr(found.label(pair))), LABEL - 1)} "
 
 
-def _wrapped(text: str) -> Iterator[str]:
-    yield from textwrap.wrap(text, WIDTH, subsequent_indent="   ", break_on_hyphens=False)
+def _wrapped(text: str) -> Iterator[Piece]:
+    yield Prose(text, rest="   ")

@@ -6,20 +6,25 @@ across them. Everything of the sentences and the tokenizer goes through `visible
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropewalk.report.layout import Drawn, Piece, Prose, Table, lines
 from ropewalk.report.text import clip, visible
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.explain.meaning import LayerCosines, Meaning
     from ropewalk.explain.occurrences import Occurrence
 
 WIDTH = 80
+_LAYER = 11
+"""Cells of a layer's name."""
+_LEAST_PLOT = 16
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Row:
     """A layer in numbers: cosines as they are and centred. None where there is no such pair."""
@@ -52,6 +57,7 @@ def _row(meaning: Meaning, layer: LayerCosines) -> Row:
     )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of the table, and the mark of its numbers in the plot; "" is not plotted."""
@@ -82,13 +88,20 @@ GROUPED = (
 """With two occurrences, and with groups of more."""
 
 
-def context_lines(meaning: Meaning) -> Iterator[str]:
-    """The whole answer, line by line, in 80 columns and in ASCII but for the sentences."""
+def context_lines(meaning: Meaning, width: int = WIDTH) -> Iterator[str]:
+    """The whole answer, line by line, in ASCII but for the sentences; in `width` columns, WIDTH
+    at most.
+    """
+    yield from lines(_pieces(meaning), min(width, WIDTH))
+
+
+def _pieces(meaning: Meaning) -> Iterator[Piece]:
     yield from _wrapped(visible(f"{meaning.word!r} in {meaning.name}"))
     for place, occurrence in enumerate(meaning.occurrences):
         yield from _wrapped(_occurrence(meaning, place, occurrence), hang=6)
     yield ""
-    yield from _plot(rows(meaning), paired=meaning.senses is None)
+    table, paired = rows(meaning), meaning.senses is None
+    yield Drawn(lambda width: _plot(table, width, paired=paired))
     if len(meaning.occurrences) > 2:
         yield ""
         yield from _matrix(meaning)
@@ -165,20 +178,29 @@ def _tail(text: str) -> str:
     return text if len(text) <= 90 else f"...{text[-60:]}"
 
 
-def _plot(table: tuple[Row, ...], *, paired: bool) -> Iterator[str]:
+def _plot(table: tuple[Row, ...], width: int, *, paired: bool) -> Iterator[str]:
     values = [v for r in table for v in (r.within, r.across, r.others) if v is not None]
     low = min(0.0, *values)
     columns = PAIRED if paired else GROUPED
+    room = width - _LAYER - sum(len(f"{c.head:>7}") for c in columns) - 2
+    if room < _LEAST_PLOT:
+        # No room beside the numbers: the plot stands below them.
+        room = width - _LAYER - 2
+    heads = [f"{c.head:>7}" for c in columns]
+    groups = [" " * _LAYER, f"{'------ cosine -----':>21}", f"{'- less mean -':>14}"]
     if not paired:
-        yield f"{'':<11}{'------ cosine -----':>21}{'- less mean -':>14}"
-    width = WIDTH - 11 - sum(len(f"{c.head:>7}") for c in columns) - 2
-    scale = f"{low:.1f}".ljust(width - 3) + "1.0"
-    yield f"{'layer':<11}{''.join(f'{c.head:>7}' for c in columns)}  {scale}"
+        heads = ["".join(heads[:3]), "".join(heads[3:])]
+    scale = f"  {f'{low:.1f}'.ljust(room - 3)}1.0"
+    lined = [[f"{'layer':<{_LAYER}}", *heads, scale]]
     for row in table:
-        numbers = "".join(_number(c.of(row), len(f"{c.head:>7}")) for c in columns)
+        numbers = [_number(c.of(row), len(f"{c.head:>7}")) for c in columns]
+        if not paired:
+            numbers = ["".join(numbers[:3]), "".join(numbers[3:])]
         marks = {c.mark: c.of(row) for c in reversed(columns) if c.mark}
-        yield f"{row.name:<11}{numbers}  {_line(marks, low, width)}".rstrip()
-    yield "Plotted: " + ", ".join(f"{c.mark} {c.words}" for c in columns if c.mark)
+        lined.append([f"{row.name:<{_LAYER}}", *numbers, f"  {_line(marks, low, room)}"])
+    yield from lines([Table(lined if paired else [groups, *lined])], width)
+    plotted = ", ".join(f"{c.mark} {c.words}" for c in columns if c.mark)
+    yield from lines([f"Plotted: {plotted}"], width)
 
 
 def _number(value: float | None, width: int) -> str:
@@ -193,7 +215,7 @@ def _line(marks: dict[str, float | None], low: float, width: int) -> str:
     return "".join(cells)
 
 
-def _matrix(meaning: Meaning) -> Iterator[str]:
+def _matrix(meaning: Meaning) -> Iterator[Piece]:
     """All pairs at the layer where the groups part furthest."""
     table = rows(meaning)
     at = max(range(2, len(table)), key=lambda i: (table[i].within or 0.0) - table[i].across)
@@ -202,12 +224,14 @@ def _matrix(meaning: Meaning) -> Iterator[str]:
     for square in (layer.cosines, layer.centred):
         if square is None:
             continue
-        yield "    " + "".join(f"{j + 1:>7}" for j in range(count))
-        for i in range(count):
-            yield f"{i + 1:>4}" + "".join(f"{square[i][j]:>7.2f}" for j in range(count))
+        heads = ["    ", *(f"{j + 1:>7}" for j in range(count))]
+        numbers = [
+            [f"{i + 1:>4}", *(f"{square[i][j]:>7.2f}" for j in range(count))] for i in range(count)
+        ]
+        yield Table([heads, *numbers])
     if count < len(meaning.occurrences):
         yield f"The first {count} of {len(meaning.occurrences)} occurrences; --json has all."
 
 
-def _wrapped(text: str, hang: int = 0) -> Iterator[str]:
-    yield from textwrap.wrap(text, WIDTH, subsequent_indent=" " * hang, break_on_hyphens=False)
+def _wrapped(text: str, hang: int = 0) -> Iterator[Piece]:
+    yield Prose(text, rest=" " * hang)

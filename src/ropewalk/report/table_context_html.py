@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.report.page import asset, environment, policy_hash, trusted
 from ropewalk.report.table_context import GROUPED, PAIRED, Row, notes, rows
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.explain.meaning import Meaning
@@ -21,6 +22,7 @@ HEIGHT = 260.0
 """Of the plot in SVG pixels: margins, and the height of the cosines' scale."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Series:
     """A line of the plot: its CSS class, its path, and its points as x, y and tooltip."""
@@ -30,6 +32,7 @@ class Series:
     points: tuple[tuple[float, float, str], ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Panel:
     """One plot: layers across, cosine up; every number is in SVG pixels."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ropewalk.report.layout import Piece, Table
 from ropewalk.report.table_lines import LABEL, quantile_line, ranked_line, section, wrapped
 from ropewalk.report.text import clip, visible
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ropewalk.tables.health.nearest import Hubness, NearDuplicates, Nearest
 
 
-def isotropy_lines(found: Isotropy, seed: int) -> Iterator[str]:
+def isotropy_lines(found: Isotropy, seed: int) -> Iterator[Piece]:
     """Figures before and after the mean is taken off, side by side."""
     yield from section(
         "isotropy",
@@ -22,15 +23,18 @@ def isotropy_lines(found: Isotropy, seed: int) -> Iterator[str]:
     )
     share = "" if found.mean_share is None else f", {found.mean_share:.1%} of all squares"
     yield f"  {found.rows:,} rows; the mean row has length {found.mean_norm:.4g}{share}"
-    yield f"  {'':<34}{'as they are':>16}{'mean removed':>16}"
+    table: list[tuple[str, ...]] = [(" " * 36, f"{'as they are':>16}", f"{'mean removed':>16}")]
     before, after = found.before, found.after
-    yield _line("mean cosine of random pairs", before.pair_cosine, after.pair_cosine)
-    yield _line("  its standard deviation", before.pair_deviation, after.pair_deviation)
+    table.append(_line("mean cosine of random pairs", before.pair_cosine, after.pair_cosine))
+    table.append(_line("  its standard deviation", before.pair_deviation, after.pair_deviation))
     for at, (one, other) in enumerate(zip(before.shares, after.shares, strict=True), 1):
-        yield _line(f"share of PC{at}", one, other)
-    yield _line("participation ratio", before.participation_ratio, after.participation_ratio)
-    yield _line("min Z / max Z", before.partition_ratio, after.partition_ratio)
-    yield _line("IsoScore", None, found.isoscore)
+        table.append(_line(f"share of PC{at}", one, other))
+    table.append(
+        _line("participation ratio", before.participation_ratio, after.participation_ratio)
+    )
+    table.append(_line("min Z / max Z", before.partition_ratio, after.partition_ratio))
+    table.append(_line("IsoScore", None, found.isoscore))
+    yield Table(table)
     yield from wrapped(
         f"{found.pairs:,} random pairs, seed {seed}. Shares: of the sum of squares, along the axes "
         "of most. Participation ratio: (sum of variances)^2 / sum of their squares, from 1 to "
@@ -44,18 +48,18 @@ def isotropy_lines(found: Isotropy, seed: int) -> Iterator[str]:
     )
 
 
-def nearest_lines(found: Nearest, seed: int) -> Iterator[str]:
+def nearest_lines(found: Nearest, seed: int) -> Iterator[Piece]:
     """Near duplicates, then hubs."""
     yield from _duplicates(found.duplicates, seed)
     yield from _hubs(found.hubness, seed)
 
 
-def _line(name: str, before: float | None, after: float | None) -> str:
-    cells = "".join(f"{'-' if n is None else format(n, '.4f'):>16}" for n in (before, after))
-    return f"  {name:<34}{cells}"
+def _line(name: str, before: float | None, after: float | None) -> tuple[str, ...]:
+    cells = (f"{'-' if n is None else format(n, '.4f'):>16}" for n in (before, after))
+    return (f"  {name:<34}", *cells)
 
 
-def _duplicates(found: NearDuplicates, seed: int) -> Iterator[str]:
+def _duplicates(found: NearDuplicates, seed: int) -> Iterator[Piece]:
     yield from section(
         "near duplicates",
         f"The nearest other row, by cosine, of {found.queries:,} sampled rows (seed {seed}) among "
@@ -72,7 +76,7 @@ def _duplicates(found: NearDuplicates, seed: int) -> Iterator[str]:
         yield f"    {pair.cosine:>10.4f}  {one} {pair.row}  ~  {other} {pair.other}"
 
 
-def _hubs(found: Hubness, seed: int) -> Iterator[str]:
+def _hubs(found: Hubness, seed: int) -> Iterator[Piece]:
     yield from section(
         "hubness",
         "N_k: how often a row is among the k nearest of the others (Radovanovic et al., JMLR 11, "

@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ropewalk.report.layout import Drawn, Piece, Prose, Table, lines
 from ropewalk.report.table_geometry import isotropy_lines, nearest_lines
-from ropewalk.report.table_lines import LABEL, label, quantile_line, ranked_line, section, wrapped
+from ropewalk.report.table_lines import (
+    LABEL,
+    WIDTH,
+    label,
+    quantile_line,
+    ranked_line,
+    section,
+    wrapped,
+)
 from ropewalk.report.text import clip, visible
 
 if TYPE_CHECKING:
@@ -24,10 +33,16 @@ if TYPE_CHECKING:
 
 BAR = 40
 RANGES = 8
+_BEFORE_BAR = 37
+"""Cells of a bar's edges and its count."""
 
 
-def health_lines(health: Health) -> Iterator[str]:
-    """The whole report, line by line."""
+def health_lines(health: Health, width: int = WIDTH) -> Iterator[str]:
+    """The whole report, line by line, in `width` columns, WIDTH at most."""
+    yield from lines(_pieces(health), min(width, WIDTH))
+
+
+def _pieces(health: Health) -> Iterator[Piece]:
     yield from _rows(health)
     if health.norms is None:
         yield from section("norms", "no row has a direction and a token: nothing to measure")
@@ -46,7 +61,7 @@ def health_lines(health: Health) -> Iterator[str]:
         yield from nearest_lines(health.nearest, health.asked.seed)
 
 
-def _rows(health: Health) -> Iterator[str]:
+def _rows(health: Health) -> Iterator[Piece]:
     yield "ROWS"
     yield f"  {visible(health.coverage)}"
     token_less = health.without_token
@@ -65,7 +80,7 @@ def _rows(health: Health) -> Iterator[str]:
     )
 
 
-def _stretch(name: str, rows: Stretch, *, named: bool = True) -> Iterator[str]:
+def _stretch(name: str, rows: Stretch, *, named: bool = True) -> Iterator[Piece]:
     if not rows.count:
         yield f"  {name:<22}none"
         return
@@ -81,7 +96,7 @@ def _ranges(rows: Stretch) -> str:
     return "rows " + ", ".join(parts) + (f" and {more:,} stretches more" if more > 0 else "")
 
 
-def _norms(norms: Norms) -> Iterator[str]:
+def _norms(norms: Norms) -> Iterator[Piece]:
     yield from section(
         "norms",
         "L2 norm of a row. Training moves rows; those it never touches stay where they began or "
@@ -89,21 +104,28 @@ def _norms(norms: Norms) -> Iterator[str]:
     )
     yield f"  {norms.count:,} rows, mean {norms.mean:.4g}, standard deviation {norms.deviation:.4g}"
     yield quantile_line("quantiles", norms.quantiles)
-    most = max(norms.counts)
-    for low, high, count in zip(norms.edges, norms.edges[1:], norms.counts, strict=False):
-        # A row among a hundred thousand still shows.
-        bar = "#" * max(round(BAR * count / most), int(count > 0))
-        yield f"  {low:>10.4g} - {high:<10.4g} {count:>9,}  {bar}"
-    yield f"  {'kind':<10} {'rows':>9}  {'lowest':>10}  {'median':>10}  {'highest':>10}"
+    yield Drawn(lambda width: _histogram(norms, width))
+    heads = (f"  {head:>10}" for head in ("lowest", "median", "highest"))
+    table = [(f"  {'kind':<10}", f" {'rows':>9}", *heads)]
     for one in norms.kinds:
-        numbers = "  ".join(f"{value:>10.4g}" for value in (one.lowest, one.median, one.highest))
-        yield f"  {one.kind:<10} {one.count:>9,}  {numbers}"
+        numbers = (f"  {value:>10.4g}" for value in (one.lowest, one.median, one.highest))
+        table.append((f"  {one.kind:<10}", f" {one.count:>9,}", *numbers))
+    yield Table(table)
     for name, ranked in (("lowest", norms.lowest), ("highest", norms.highest)):
         yield f"  {name}"
         yield from map(ranked_line, ranked)
 
 
-def _duplicates(found: Duplicates) -> Iterator[str]:
+def _histogram(norms: Norms, width: int) -> Iterator[str]:
+    """How many rows have which norm, with bars as far as there is room for them."""
+    most, room = max(norms.counts), min(BAR, width - _BEFORE_BAR)
+    for low, high, count in zip(norms.edges, norms.edges[1:], norms.counts, strict=False):
+        # A row among a hundred thousand still shows.
+        bar = "#" * max(round(room * count / most), int(count > 0))
+        yield f"  {low:>10.4g} - {high:<10.4g} {count:>9,}  {bar}"
+
+
+def _duplicates(found: Duplicates) -> Iterator[Piece]:
     yield from section(
         "equal rows",
         "Rows with the same bits, found by digests of all rows and confirmed; rows of zeros are "
@@ -123,7 +145,7 @@ def _duplicates(found: Duplicates) -> Iterator[str]:
         yield f"  and {found.groups - len(found.largest):,} groups more"
 
 
-def _round_trip(trip: RoundTrip) -> Iterator[str]:
+def _round_trip(trip: RoundTrip) -> Iterator[Piece]:
     yield from section(
         "decoded and encoded again",
         "Undecodable: the token's bytes are no UTF-8 by themselves, so that it is a part of "
@@ -138,7 +160,7 @@ def _round_trip(trip: RoundTrip) -> Iterator[str]:
     yield from _stretch("unreachable", trip.unreachable)
 
 
-def _undertrained(found: Undertrained, equal: Duplicates) -> Iterator[str]:
+def _undertrained(found: Undertrained, equal: Duplicates) -> Iterator[Piece]:
     yield from section(
         "under-trained candidates",
         "Rows near the mean of rows that are known never to have been used, or with a small norm "
@@ -165,7 +187,8 @@ def _undertrained(found: Undertrained, equal: Duplicates) -> Iterator[str]:
     )
     for one in found.candidates:
         share = one.scores[0].share or 0.0
-        yield f"    {share:>9.3%}  {label(one.label)} {one.row:>8}  {one.kind}"
+        head = f"    {share:>9.3%}  "
+        yield Prose(f"{label(one.label)} {one.row:>8}  {one.kind}", head, " " * len(head))
         yield from wrapped(one.reason, " " * 15)
         others = "; ".join(
             f"{s.indicator} {s.value:.4g} ({s.share:.2%})"
@@ -182,7 +205,7 @@ def _hint(equal: Duplicates) -> str:
     return f". Equal rows may be: --unused {rows}"
 
 
-def _drift(drift: Drift) -> Iterator[str]:
+def _drift(drift: Drift) -> Iterator[Piece]:
     yield from section(
         "input and output table",
         "Cosine of each token's row in the one with its row in the other (Press & Wolf, arXiv "

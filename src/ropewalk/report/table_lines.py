@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ropewalk.report.layout import Piece, Prose, fit
 from ropewalk.report.text import visible
 
 if TYPE_CHECKING:
@@ -16,31 +16,27 @@ LABEL = 28
 """Columns of a token."""
 
 
-def section(name: str, definition: str) -> Iterator[str]:
+def section(name: str, definition: str) -> Iterator[Piece]:
     """A section's name, and under it what its figures are and after whom."""
     yield ""
     yield name.upper()
     yield from wrapped(definition)
 
 
-def wrapped(text: str, indent: str = "  ", hang: str = "") -> Iterator[str]:
-    """Text in lines of WIDTH."""
-    yield from textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent + hang, break_on_hyphens=False
-    )
+def wrapped(text: str, indent: str = "  ", hang: str = "") -> Iterator[Piece]:
+    """Text that is broken where a line ends."""
+    yield Prose(text, indent, indent + hang)
 
 
-def ranked_line(ranked: Ranked, unit: str = "") -> str:
+def ranked_line(ranked: Ranked, unit: str = "") -> Piece:
     """A row with its number, its token, its kind."""
-    return f"    {ranked.score:>10.4f}{unit}  {label(ranked.label)} {ranked.row:>8}  {ranked.kind}"
+    head = f"    {ranked.score:>10.4f}{unit}  "
+    return Prose(f"{label(ranked.label)} {ranked.row:>8}  {ranked.kind}", head, " " * len(head))
 
 
 def label(text: str) -> str:
     """A token in its column."""
-    shown = visible(text)
-    if len(shown) > LABEL:
-        shown = shown[: LABEL - 3] + "..."
-    return f"{shown:<{LABEL}}"
+    return fit(visible(text), LABEL)
 
 
 def quantile_line(name: str, quantiles: Iterable[tuple[float, float]]) -> str:

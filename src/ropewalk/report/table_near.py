@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ropewalk.report.table_lines import label, wrapped
+from ropewalk.report.layout import Piece, Prose, lines
+from ropewalk.report.table_lines import WIDTH, label, wrapped
 from ropewalk.report.text import visible
 from ropewalk.tables.display import display
 
@@ -19,8 +20,12 @@ NAMED = 10
 """Rows that a line names; of more it gives the number."""
 
 
-def near_lines(answers: Answers, table: EmbeddingTable) -> Iterator[str]:
-    """All answers, and under them which rows were compared and which were not."""
+def near_lines(answers: Answers, table: EmbeddingTable, width: int = WIDTH) -> Iterator[str]:
+    """All answers, and under them which rows were compared, in `width` columns, WIDTH at most."""
+    yield from lines(_pieces(answers, table), min(width, WIDTH))
+
+
+def _pieces(answers: Answers, table: EmbeddingTable) -> Iterator[Piece]:
     for answer in answers.answers:
         yield from _answer(answer, table)
         yield ""
@@ -89,7 +94,7 @@ def asked_document(asked: Asked, table: EmbeddingTable) -> dict[str, object]:
     return document
 
 
-def _answer(answer: Answer, table: EmbeddingTable) -> Iterator[str]:
+def _answer(answer: Answer, table: EmbeddingTable) -> Iterator[Piece]:
     question = answer.question
     signs = [" "] + ["+"] * len(question.plus) + ["-"] * len(question.minus)
     for sign, asked in zip(signs, question.inputs, strict=True):
@@ -98,7 +103,7 @@ def _answer(answer: Answer, table: EmbeddingTable) -> Iterator[str]:
     if _by_product(question):
         yield "scores: 3CosMul, a quotient of cosines moved to 0..1"
     for place, (row, score) in enumerate(answer.found, 1):
-        yield f"{place:>5}  {label(table.label(row))} {score:>9.4f}  row {row}"
+        yield Prose(f"{label(table.label(row))} {score:>9.4f}  row {row}", f"{place:>5}  ", " " * 7)
 
 
 def _by_product(question: Question) -> bool:

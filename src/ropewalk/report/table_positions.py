@@ -5,12 +5,12 @@ Readable in 80 columns and without colour: every field of the map is its cosine 
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ropewalk.report import heatmap
+from ropewalk.report.layout import NARROWEST, Piece, Prose, lines
 from ropewalk.tables.positions_table import PositionTable
 
 if TYPE_CHECKING:
@@ -24,8 +24,14 @@ _FIELD = 4
 _MOST_RANGES = 8
 
 
-def position_lines(found: PositionTable, title: str) -> Iterator[str]:
-    """Everything but the map, line by line; `title` is safe to print."""
+def position_lines(found: PositionTable, title: str, width: int = WIDTH) -> Iterator[str]:
+    """Everything but the map, line by line, in `width` columns, WIDTH at most; `title` is safe to
+    print.
+    """
+    yield from lines(_pieces(found, title), min(width, WIDTH))
+
+
+def _pieces(found: PositionTable, title: str) -> Iterator[Piece]:
     n = found.positions
     behind = f" behind {found.offset} rows that serve none" if found.offset else ""
     yield f"{title}: {n:,} positions of {found.units.shape[1]:,} numbers{behind}"
@@ -49,12 +55,14 @@ def position_lines(found: PositionTable, title: str) -> Iterator[str]:
         yield f"{distance:>10,}{pairs:>10,}{_cosine(cosine):>9}{_cosine(centred):>10}"
 
 
-def map_lines(found: PositionTable) -> Iterator[Text]:
+def map_lines(found: PositionTable, width: int = WIDTH) -> Iterator[Text]:
     """The map of cosines between positions, coloured where the terminal has colours."""
     from rich.text import Text
 
-    at = spaced(found.positions, _MAP)
-    yield Text(f"cosine between positions, in hundredths ({len(at)} of {found.positions:,})")
+    room = max(width, NARROWEST)
+    at = spaced(found.positions, min(_MAP, (room - 6) // _FIELD))
+    title = f"cosine between positions, in hundredths ({len(at)} of {found.positions:,})"
+    yield from map(Text, lines([title], room))
     yield Text(
         " " * 6
         + "".join(
@@ -199,7 +207,5 @@ def _cosine(value: float) -> str:
     return "-" if value != value else f"{value:.3f}"
 
 
-def _fact(name: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=name.ljust(_LABEL), subsequent_indent=" " * _LABEL
-    )
+def _fact(name: str, text: str) -> Iterator[Piece]:
+    yield Prose(text, name.ljust(_LABEL), " " * _LABEL, hyphens=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.report import heatmap, page
 from ropewalk.report import table_positions as words
+from ropewalk.short import short
 from ropewalk.tables.positions_table import PositionTable
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 12.0, 26.0
 """Of each chart, in SVG pixels."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Curve:
     """A line of a chart: a CSS class, and an SVG path."""
@@ -36,6 +38,7 @@ class Curve:
     path: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Chart:
     """Curves over positions or distances; `mark` is the x of the effective end, or None."""

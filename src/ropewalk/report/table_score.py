@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ropewalk.report.layout import Drawn, Piece, Prose, Table, fit, lines
 from ropewalk.report.text import clip, visible
 
 if TYPE_CHECKING:
@@ -16,37 +16,40 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 NAME = 30
+_LAYER = 11
+"""Cells of a layer's name."""
+_LEAST_PLOT = 16
 
 
-def pair_lines(scores: Sequence[PairScore]) -> Iterator[str]:
+def pair_lines(scores: Sequence[PairScore]) -> Iterator[Piece]:
     """Judged pairs: correlations and coverage, a line for each benchmark."""
-    yield f"{'judged pairs':<{NAME}}{'Spearman':>9}{'Pearson':>9}{'pairs':>14}{'unknown':>10}"
+    heads = (f"{'Spearman':>9}", f"{'Pearson':>9}", f"{'pairs':>14}", f"{'unknown':>10}")
+    table = [(f"{'judged pairs':<{NAME}}", *heads)]
     for score in scores:
         covered = f"{score.used:,} of {score.total:,}"
-        yield (
-            f"{_name(score.name)}{_number(score.spearman):>9}{_number(score.pearson):>9}"
-            f"{covered:>14}{score.oov_ratio:>9.1f}%"
-        )
+        figures = (f"{_number(score.spearman):>9}", f"{_number(score.pearson):>9}")
+        table.append((_name(score.name), *figures, f"{covered:>14}", f"{score.oov_ratio:>9.1f}%"))
+    yield Table(table)
     for score in scores:
         yield from _words(score.name, score.missing, "no token of their own")
         yield from _words(score.name, score.no_direction, "rows of zeros, NaN or infinity")
 
 
-def analogy_lines(score: AnalogyScore) -> Iterator[str]:
+def analogy_lines(score: AnalogyScore) -> Iterator[Piece]:
     """Analogies: accuracy and coverage, a line for each section."""
-    yield f"{_name(score.name + ', 3CosAdd')}{'accuracy':>9}{'correct':>9}{'questions':>18}"
-    for section in (*score.sections, score.whole):
-        yield _section(section)
+    heads = (f"{'accuracy':>9}", f"{'correct':>9}", f"{'questions':>18}")
+    table = [(_name(score.name + ", 3CosAdd"), *heads)]
+    yield Table([*table, *map(_section, (*score.sections, score.whole))])
 
 
-def form_line(used: Counter[str], *, fold: bool) -> Iterator[str]:
+def form_line(used: Counter[str], *, fold: bool) -> Iterator[Piece]:
     """Which spelling the words were found in, and whether case counted."""
     found = ", ".join(f"{count:,} {form}" for form, count in used.most_common())
     case = "case folded where needed" if fold else "case counts (--fold)"
     yield from _wrapped(f"Words found: {found or 'none'}; {case}.")
 
 
-def layer_lines(found: LayerScores) -> Iterator[str]:
+def layer_lines(found: LayerScores) -> Iterator[Piece]:
     """Spearman by layer, of the first benchmark as a plot; less the mean beside it."""
     names = [score.name for score in found.layers[0].scores]
     yield from _wrapped(
@@ -54,29 +57,37 @@ def layer_lines(found: LayerScores) -> Iterator[str]:
         f"{' (alone)' if found.frame == '{}' else ''}; of several tokens the "
         f"{found.pieces.value}. o as it is, + less the mean of all words."
     )
-    columns = "".join(f"{visible(clip(n, 10))[:10]:>11}{'less mean':>10}" for n in names[:2])
-    width = WIDTH - 11 - 21 * min(len(names), 2) - 2
+    yield Drawn(lambda width: _layers(found, names, width))
+    if len(names) > 2:
+        yield from _wrapped(f"The first two of {len(names)} benchmarks; --json has all.")
+    for number, name in enumerate(names):
+        yield from _wrapped(_verdict(found, number, name))
+
+
+def _layers(found: LayerScores, names: Sequence[str], width: int) -> Iterator[str]:
+    """The layers' numbers, and beside or below them the plot of the first benchmark."""
+    heads = [f"{visible(clip(n, 10))[:10]:>11}{'less mean':>10}" for n in names[:2]]
+    room = width - _LAYER - 21 * len(heads) - 2
+    if room < _LEAST_PLOT:
+        room = width - _LAYER - 2
     values = [
         s.spearman or 0.0 for layer in found.layers for s in (layer.scores[0], layer.centred[0])
     ]
     # From nothing to perfect, so that small steps look small.
     low = min(0.0, *values)
-    scale = f"{low:.1f}".ljust(width - 3) + "1.0"
-    yield f"{'layer':<11}{columns}  {scale}"
+    scale = f"  {f'{low:.1f}'.ljust(room - 3)}1.0"
+    table = [[f"{'layer':<{_LAYER}}", *heads, scale]]
     for layer in found.layers:
-        numbers = "".join(
+        numbers = [
             f"{_number(a.spearman):>11}{_number(b.spearman):>10}"
             for a, b in list(zip(layer.scores, layer.centred, strict=True))[:2]
-        )
-        cells = [" "] * width
+        ]
+        cells = [" "] * room
         for mark, score in (("+", layer.centred[0]), ("o", layer.scores[0])):
             if score.spearman is not None:
-                cells[round((score.spearman - low) / (1.0 - low) * (width - 1))] = mark
-        yield f"{layer.name:<11}{numbers}  {''.join(cells)}".rstrip()
-    if len(names) > 2:
-        yield from _wrapped(f"The first two of {len(names)} benchmarks; --json has all.")
-    for number, name in enumerate(names):
-        yield from _wrapped(_verdict(found, number, name))
+                cells[round((score.spearman - low) / (1.0 - low) * (room - 1))] = mark
+        table.append([f"{layer.name:<{_LAYER}}", *numbers, f"  {''.join(cells)}"])
+    yield from lines([Table(table)], width)
 
 
 def _verdict(found: LayerScores, number: int, name: str) -> str:
@@ -95,13 +106,14 @@ def _verdict(found: LayerScores, number: int, name: str) -> str:
     )
 
 
-def _section(section: Section) -> str:
+def _section(section: Section) -> tuple[str, ...]:
     accuracy = "-" if section.accuracy is None else f"{section.accuracy:.1%}"
     covered = f"{section.asked:,} of {section.total:,}"
-    return f"{_name(section.name)}{accuracy:>9}{section.correct:>9,}{covered:>18}"
+    figures = (f"{accuracy:>9}", f"{section.correct:>9,}", f"{covered:>18}")
+    return (_name(section.name), *figures)
 
 
-def _words(name: str, words: Sequence[str], why: str) -> Iterator[str]:
+def _words(name: str, words: Sequence[str], why: str) -> Iterator[Piece]:
     if words:
         listed = ", ".join(visible(clip(word, 24)) for word in words[:6])
         more = ", ..." if len(words) > 6 else ""
@@ -109,12 +121,12 @@ def _words(name: str, words: Sequence[str], why: str) -> Iterator[str]:
 
 
 def _name(name: str) -> str:
-    return f"{visible(name)[: NAME - 1]:<{NAME}}"
+    return f"{fit(visible(name), NAME - 1)} "
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _wrapped(text: str) -> Iterator[str]:
-    yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+def _wrapped(text: str) -> Iterator[Piece]:
+    yield Prose(text, rest="  ")

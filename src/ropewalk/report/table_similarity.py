@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.report import heatmap, page
+from ropewalk.report.layout import NARROWEST, Prose, fit, lines
 from ropewalk.report.table_near import asked_document, asked_line
 from ropewalk.report.text import visible
+from ropewalk.short import short
 from ropewalk.tables.display import display
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
     from ropewalk.tables.words import Asked
 
+WIDTH = 100
 LABEL = 20
 """Columns of a word in the terminal."""
 ACROSS = 10
@@ -30,6 +33,7 @@ FIELD, GAP, HEAD = 54.0, 3.0, 150.0
 """Of a field and between two of the page, and the room for words, in SVG pixels."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field of the page: its box's corner and colour, "dark" or "light" for its ink, its
@@ -50,19 +54,24 @@ def name_of(asked: Asked) -> str:
 
 
 def similarity_lines(
-    asked: Sequence[Asked], cosines: Array, table: EmbeddingTable
+    asked: Sequence[Asked], cosines: Array, table: EmbeddingTable, width: int = WIDTH
 ) -> Iterator[str | Text]:
-    """What stands for each word, then the cosines (n, n): of two in a line, of more as a map."""
+    """What stands for each word, then the cosines (n, n): of two in a line, of more as a map.
+
+    In `width` columns, WIDTH at most.
+    """
     from rich.text import Text
 
+    room = max(NARROWEST, min(width, WIDTH))
+    across = min(ACROSS, (room - LABEL - 5) // 7)
     for number, one in enumerate(asked, 1):
-        yield f"{number:>3}  {asked_line(one, table)}"
+        yield from lines([Prose(asked_line(one, table), f"{number:>3}  ", " " * 9)], room)
     yield ""
     if len(asked) == 2:
         yield f"cosine {float(cosines[0, 1]):.4f}"
         return
-    for first in range(0, len(asked), ACROSS):
-        columns = range(first, min(first + ACROSS, len(asked)))
+    for first in range(0, len(asked), across):
+        columns = range(first, min(first + across, len(asked)))
         yield " " * (LABEL + 5) + "".join(f"{c + 1:>7}" for c in columns)
         for row, one in enumerate(asked):
             line = Text(f"{row + 1:>3}  {_column(name_of(one))}")
@@ -124,7 +133,7 @@ def similarity_html(asked: Sequence[Asked], cosines: Array, table: EmbeddingTabl
 
 
 def _column(text: str) -> str:
-    return f"{_short(text, LABEL):<{LABEL}}"
+    return fit(text, LABEL)
 
 
 def _short(text: str, limit: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ropewalk.prove.by_task import without_guessing
 from ropewalk.prove.summary import RunSummary
 from ropewalk.prove.tasks.suite import TASKS
+from ropewalk.report.layout import Table, lines
 from ropewalk.report.prove_text import print_proof
 from ropewalk.report.text import visible
 
@@ -25,22 +26,18 @@ def print_tasks(console: Console, summaries: Mapping[str, RunSummary]) -> None:
         console.print(f"task {visible(name)}", markup=False, highlight=False)
         print_proof(console, summary)
         console.print()
-    for line in task_lines(summaries):
+    for line in task_lines(summaries, console.width):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def task_lines(summaries: Mapping[str, RunSummary]) -> list[str]:
+def task_lines(summaries: Mapping[str, RunSummary], width: int = 80) -> list[str]:
     """The table: a task a line, its chance level, and per length the share above guessing."""
     lengths = sorted({length for each in summaries.values() for length in each.lengths})
-    lines = [
-        "share of hits with guessing taken out (0 % is guessing, 100 % all right)",
-        f"{'task':<16}{'chance':>8}" + "".join(f"{length:>9,}" for length in lengths),
-    ]
+    rows = [[f"{'task':<16}", f"{'chance':>8}", *(f"{length:>9,}" for length in lengths)]]
     for name, summary in summaries.items():
         left = without_guessing(name, summary)
         chance = f"{TASKS[name].chance:.0%}" if name in TASKS else "?"
-        shares = "".join(
-            f"{round(left[n], 2) + 0.0:>9.0%}" if n in left else f"{'-':>9}" for n in lengths
-        )
-        lines.append(f"{visible(name):<16}{chance:>8}{shares}")
-    return lines
+        shares = (f"{round(left[n], 2) + 0.0:>9.0%}" if n in left else f"{'-':>9}" for n in lengths)
+        rows.append([f"{visible(name):<16}", f"{chance:>8}", *shares])
+    title = "share of hits with guessing taken out (0 % is guessing, 100 % all right)"
+    return list(lines([title, Table(rows)], width))

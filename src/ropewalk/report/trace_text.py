@@ -6,10 +6,10 @@ own and go through `visible`.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ropewalk.report.layout import Drawn, Piece, Prose, Table, cells, fit, lines
 from ropewalk.report.text import clip, visible
 
 if TYPE_CHECKING:
@@ -23,8 +23,12 @@ SHOWN = 8
 PIECE = 14
 
 
-def trace_lines(trace: Trace) -> Iterator[str]:
-    """The whole trace, line by line."""
+def trace_lines(trace: Trace, width: int = WIDTH) -> Iterator[str]:
+    """The whole trace, line by line, in `width` columns, WIDTH at most."""
+    yield from lines(_pieces(trace), min(width, WIDTH))
+
+
+def _pieces(trace: Trace) -> Iterator[Piece]:
     title = f"{clip(visible(repr(trace.text)), 200)} into {trace.name} ({trace.model_type})"
     yield from _wrapped(visible(title))
     yield ""
@@ -42,21 +46,28 @@ def trace_lines(trace: Trace) -> Iterator[str]:
     yield from _verdict(trace)
 
 
-def _step(step: Step) -> Iterator[str]:
+def _step(step: Step) -> Iterator[Piece]:
     shape = "" if step.shape is None else f"{step.shape} {step.dtype}, "
     yield from _wrapped(f"{step.name:<10}{shape}{step.sentence}", hang=10)
     if step.shape is None:
         return
-    for label, norm, values in list(zip(step.labels, step.norms, step.values, strict=True))[:SHOWN]:
-        cells = "".join(f"{value:>10.4f}" for value in values)
-        dots = " ..." if step.shape[-1] > len(values) else ""
-        yield f"  {_piece(label)}  |x| {norm:>9.4f}  {cells}{dots}"
+    yield Drawn(lambda width: _vectors(step, width))
     yield from _more(len(step.labels))
     if step.difference is not None and step.allowed is not None:
         yield f"  {_compared(step.difference, step.allowed, step.agrees)}"
 
 
-def _rotation(rotation: Rotation) -> Iterator[str]:
+def _vectors(step: Step, width: int) -> Iterator[str]:
+    """The first vectors of a step: norm, and as many first values as there is room for."""
+    shown = list(zip(step.labels, step.norms, step.values, strict=True))[:SHOWN]
+    for label, norm, values in shown:
+        head = f"  {_piece(label)}  |x| {norm:>9.4f}  "
+        there = values[: max(0, (width - cells(head) - len(" ...")) // 10)]
+        dots = " ..." if step.shape is not None and step.shape[-1] > len(there) else ""
+        yield head + "".join(f"{value:>10.4f}" for value in there) + dots
+
+
+def _rotation(rotation: Rotation) -> Iterator[Piece]:
     yield from _wrapped(
         f"rotation  block {rotation.block + 1} ({visible(rotation.group)}): {rotation.turned} of "
         f"{rotation.head_dim} channels, base {rotation.base:,.10g}, {rotation.layout}, scaling "
@@ -73,15 +84,17 @@ def _rotation(rotation: Rotation) -> Iterator[str]:
     yield from _scores(rotation.scores)
 
 
-def _scores(scores: tuple[Score, ...]) -> Iterator[str]:
+def _scores(scores: tuple[Score, ...]) -> Iterator[Piece]:
     yield f"{'score':<10}q . k of head 0, last token with first: by the gap alone"
-    yield f"  {'q at':>6}{'k at':>7}{'gap':>7}{'model':>14}{'ours':>14}{'difference':>13}"
+    heads = ("q at", "k at", "gap", "model", "ours", "difference")
+    widths = (8, 7, 7, 14, 14, 13)
+    table = [[f"{head:>{wide}}" for head, wide in zip(heads, widths, strict=True)]]
     for score in scores:
         gap = score.query - score.key
-        yield (
-            f"  {score.query:>6}{score.key:>7}{gap:>7}{score.model:>14.6f}{score.ours:>14.6f}"
-            f"{score.difference:>13.1e}" + ("" if score.agrees else "  DIFFERS")
-        )
+        places = (f"{score.query:>8}", f"{score.key:>7}", f"{gap:>7}")
+        values = (f"{score.model:>14.6f}", f"{score.ours:>14.6f}", f"{score.difference:>13.1e}")
+        table.append([*places, *values, "" if score.agrees else "  DIFFERS"])
+    yield Table(table)
 
 
 def _verdict(trace: Trace) -> Iterator[str]:
@@ -104,11 +117,8 @@ def _more(count: int) -> Iterator[str]:
 
 
 def _piece(piece: str) -> str:
-    shown = visible(piece)
-    if len(shown) > PIECE:
-        shown = shown[: PIECE - 3] + "..."
-    return f"{shown:<{PIECE}}"
+    return fit(visible(piece), PIECE)
 
 
-def _wrapped(text: str, hang: int = 0) -> Iterator[str]:
-    yield from textwrap.wrap(text, WIDTH, subsequent_indent=" " * hang, break_on_hyphens=False)
+def _wrapped(text: str, hang: int = 0) -> Iterator[Piece]:
+    yield Prose(text, rest=" " * hang)

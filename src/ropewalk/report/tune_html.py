@@ -6,12 +6,13 @@ Plain SVG and HTML without a script; no network, one file (see `page`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ropewalk.report import page
 from ropewalk.report.tune_text import data_words, proof_rows
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extend.tune.session import Tuned
@@ -25,6 +26,7 @@ POINTS = 1500
 _KINDS = ("main", "second", "third", "fourth")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Curve:
     """A line of the chart: its CSS class, its SVG path, and what it shows."""
@@ -34,6 +36,7 @@ class Curve:
     name: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Chart:
     """Losses over steps: curves, and scales as (place in pixels, label)."""
@@ -57,7 +60,7 @@ def tune_html(done: Tuned, settings: TuneSettings) -> str:
             seconds=math.fsum(each.seconds for each in done.steps),
             data=data_words(done),
             proof=proof_rows(done),
-            settings=_settings(settings),
+            settings=_settings(settings, done.about),
             width=WIDTH,
             height=HEIGHT,
             edge=(LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM),
@@ -120,7 +123,7 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
     return "".join(f"{'ML'[i > 0]}{at:.1f} {v:.1f}" for i, (at, v) in enumerate(points))
 
 
-def _settings(settings: TuneSettings) -> list[tuple[str, str]]:
+def _settings(settings: TuneSettings, about: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What was asked for, in the words of the command line."""
     lora = "none, all weights are trained" if settings.lora is None else str(settings.lora)
     return [
@@ -132,7 +135,7 @@ def _settings(settings: TuneSettings) -> list[tuple[str, str]]:
         ("Positions", settings.positions),
         ("Learning rate", f"{settings.lr:g}, {settings.decay}, {settings.warmup} steps up"),
         ("Weight decay, clip", f"{settings.weight_decay:g}, {settings.clip:g}"),
-        ("Number type", settings.dtype),
+        ("Number type", about["dtype"]),
         ("Adapters' rank", lora),
         ("Seed", str(settings.seed)),
     ]

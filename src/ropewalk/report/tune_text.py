@@ -8,6 +8,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ropewalk.report.layout import Command, Drawn, Piece, Table, lines
 from ropewalk.report.text import visible
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 JSON_FORMAT = 1
 """Raised whenever a name in the JSON changes its meaning or goes."""
 _LABEL = 8
+WIDTH = 80
+_CURVE = 72
 
 
 def curve_lines(losses: Sequence[float], width: int, height: int) -> list[str]:
@@ -38,6 +41,11 @@ def curve_lines(losses: Sequence[float], width: int, height: int) -> list[str]:
     return [
         f"{labels.get(i, ''):>{_LABEL - 1}} |{''.join(row).rstrip()}" for i, row in enumerate(rows)
     ]
+
+
+def _curve(losses: Sequence[float], width: int) -> Iterator[str]:
+    for line in curve_lines(losses, min(_CURVE, width - 2), 8):
+        yield f"  {line}"
 
 
 def data_words(done: Tuned) -> list[str]:
@@ -86,8 +94,12 @@ def _share(share: Share) -> str:
     return f"{value} % ({low}-{high})"
 
 
-def tune_lines(done: Tuned) -> Iterator[str]:
-    """What came of the run, line by line."""
+def tune_lines(done: Tuned, width: int = WIDTH) -> Iterator[str]:
+    """What came of the run, line by line, in `width` columns."""
+    yield from lines(_pieces(done), width)
+
+
+def _pieces(done: Tuned) -> Iterator[Piece]:
     about, steps = done.about, done.steps
     yield f"{visible(about['title'])}: {about['trained']:,} of {about['parameters']:,} parameters"
     if steps:
@@ -97,19 +109,18 @@ def tune_lines(done: Tuned) -> Iterator[str]:
             f"  {len(steps)} steps, {read:,} tokens read, {read / seconds:,.0f} a second; loss "
             f"{steps[0].loss:.4f} at the first step, {steps[-1].loss:.4f} at the last"
         )
-        for line in curve_lines([each.loss for each in steps], 72, 8):
-            yield f"  {line}"
+        yield Drawn(lambda width: _curve([each.loss for each in steps], width))
     for words in data_words(done):
         yield f"  {words}"
     yield f"  {visible(done.gate.sentence)}"
     rows = proof_rows(done)
     if rows:
-        yield f"  {'length':>10}  {'before':>16}  {'after':>16}"
-    for length, old, new in rows:
-        yield f"  {length:>10,}  {old:>16}  {new:>16}"
-    yield f"model: {visible(str(done.model))}"
+        table = [(f"  {'length':>10}", f"  {'before':>16}", f"  {'after':>16}")]
+        table += [(f"  {length:>10,}", f"  {old:>16}", f"  {new:>16}") for length, old, new in rows]
+        yield Table(table)
+    yield Command(f"model: {visible(str(done.model))}", "")
     if done.adapter is not None:
-        yield f"adapter: {visible(str(done.adapter))}"
+        yield Command(f"adapter: {visible(str(done.adapter))}", "")
 
 
 def tune_json(done: Tuned) -> dict[str, object]:

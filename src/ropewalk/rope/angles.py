@@ -6,7 +6,10 @@ import hashlib
 import struct
 from dataclasses import dataclass
 
+from ropewalk.short import short
 
+
+@short
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """The angles of one rotary encoding at one sequence length.

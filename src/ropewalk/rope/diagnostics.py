@@ -16,12 +16,14 @@ from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq, schedule
 from ropewalk.rope.scaling import LongRope, Proportional
 from ropewalk.rope.spec import Rotary, Window
+from ropewalk.short import short
 
 TURN = 2.0 * math.pi
 NEW_ANGLE_TOLERANCE = 1e-9
 """Relative room for rounding before a longer sweep counts as new angles."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class PairRow:
     """One rotary pair, read at the claimed length.

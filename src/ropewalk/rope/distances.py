@@ -14,12 +14,14 @@ from itertools import accumulate
 from typing import Literal
 
 from ropewalk.errors import LengthError
+from ropewalk.short import short
 
 Packing = Literal["isolated", "joined"]
 """How documents share a training row. isolated: no token sees another document (masked, or one
 document a row). joined: one stream cut into rows, attention crosses from document to document."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class DistanceFrequency:
     """How often each relative distance occurs: `counts[i]` pairs of tokens i apart.

@@ -1,6 +1,7 @@
 """Another schedule for the same model, named in a few characters: `yarn:2`, `base:500000`.
 
-Only the scaling or the base is replaced; head and rotary dimension, layout and layers stay.
+Only the scaling or the base is replaced; head and rotary dimension, layout and layers stay, and
+so does the trained length, also one that is a guess.
 A method that needs the trained length takes the one the spec states, or else its claim.
 """
 
@@ -12,6 +13,7 @@ from dataclasses import replace
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.compose import compose
 from ropewalk.rope.frequencies import schedule
+from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.scaling import (
     UNSCALED,
     DynamicNtk,
@@ -59,7 +61,8 @@ def override(spec: PositionSpec, text: str) -> PositionSpec:
         else group
         for group in spec.groups
     )
-    return replace(spec, groups=groups)
+    # What the model was trained on does not change with the schedule that it is asked under.
+    return replace(spec, groups=groups, trained=trained_length(spec))
 
 
 def _parse(text: str) -> tuple[str, float]:

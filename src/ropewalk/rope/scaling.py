@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope import checks
+from ropewalk.short import short
 
 TRAINED = "state the length of the training (original_max_position_embeddings)"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Unscaled:
     """The frequencies of the base alone (RoFormer, 2104.09864, section 3.3)."""
@@ -26,6 +28,7 @@ class Unscaled:
 UNSCALED = Unscaled()
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Linear:
     """Position interpolation: every frequency divided by `factor` (2306.15595, section 3.2)."""
@@ -39,6 +42,7 @@ class Linear:
                       remedy=remedy)  # fmt: skip
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LargerBase:
     """Another base in the place of the encoding's own ("ABF", 2309.16039, section 2).
@@ -55,6 +59,7 @@ class LargerBase:
         checks.number("the larger base", self.base, least=1.0, above=True, remedy=remedy)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Ntk:
     """A larger base, chosen so that the slowest pair is divided by exactly `factor`.
@@ -69,6 +74,7 @@ class Ntk:
         checks.stretch("the ntk scaling factor", self.factor)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class DynamicNtk:
     """NTK-aware scaling by the current length (2309.00071, section 3.3).
@@ -87,6 +93,7 @@ class DynamicNtk:
         checks.length("the dynamic anchor_length", self.anchor_length, remedy=remedy)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class NtkByParts:
     """YaRN's frequencies as its paper has them: a ramp linear in turns (2309.00071, 3.2).
@@ -109,6 +116,7 @@ class NtkByParts:
         _rising("by-parts", "alpha", self.alpha, "beta", self.beta, "the paper has 1 and 32")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Yarn:
     """NTK by parts with a ramp over the pair index, and an amplitude (2309.00071, 3.2 and 3.4).
@@ -141,6 +149,7 @@ class Yarn:
                               remedy="leave it out, or state attention_factor")  # fmt: skip
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Llama3:
     """Divide long wavelengths, keep short ones, blend between (Llama 3.1's published rule).
@@ -162,6 +171,7 @@ class Llama3:
                 self.high_freq_factor, "Llama 3.1 has 1 and 4")  # fmt: skip
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LongRope:
     """A divisor for every pair, one list up to `switch_length` and one beyond (2402.13753).
@@ -192,6 +202,7 @@ class LongRope:
         _amplitude("longrope", self.attention_factor)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class PairDivisors:
     """A divisor for every pair at every length, as the GGUF tensor `rope_freqs.weight` has it.
@@ -207,6 +218,7 @@ class PairDivisors:
         checks.divisors("rope_freqs", self.divisors)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Proportional:
     """Only the fastest `share` of the pairs turns, the rest stands still (p-RoPE, 2410.06205).
@@ -228,6 +240,7 @@ class Proportional:
         checks.stretch("the proportional scaling factor", self.factor)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class UnknownScaling:
     """A scaling type this package does not know. Its frequencies cannot be computed."""

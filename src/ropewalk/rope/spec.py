@@ -16,6 +16,7 @@ from ropewalk.errors import ScheduleError
 from ropewalk.rope import checks
 from ropewalk.rope.scaling import UNSCALED, LongRope, PairDivisors, Proportional, Scaling
 from ropewalk.rope.sections import SectionLayout, pair_axes
+from ropewalk.short import short
 
 Layout = Literal["half", "interleaved"]
 """How channels pair up: (i, i + rotary_dim / 2), or (2i, 2i + 1)."""
@@ -28,6 +29,7 @@ where the part that turns stands behind the part that does not.
 """
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Rotary:
     """Rotary encoding, complete: from this value alone every angle follows.
@@ -93,6 +95,7 @@ class Rotary:
         return self.rotary_dim // 2
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class IncompleteRotary:
     """Rotary encoding of which the file leaves something out, so that no angle can be stated.
@@ -109,6 +112,7 @@ class IncompleteRotary:
     reason: str = field(default="", compare=False)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Alibi:
     """A penalty on the scores that grows with distance, one slope a head (2108.12409)."""
@@ -117,6 +121,7 @@ class Alibi:
     max_bias: float = 8.0
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LearnedPositions:
     """A trained table added to the token vectors; position `rows` does not exist.
@@ -129,6 +134,7 @@ class LearnedPositions:
     offset: int = 0
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Sinusoidal:
     """Fixed sines and cosines added to the token vectors (1706.03762, section 3.5)."""
@@ -136,6 +142,7 @@ class Sinusoidal:
     rows: int | None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RelativeBuckets:
     """A learned bias for each bucket of relative distance (T5, 1910.10683, section 2.1)."""
@@ -144,11 +151,13 @@ class RelativeBuckets:
     max_distance: int
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class NoPosition:
     """Attention that is told nothing of position (NoPE)."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Recurrent:
     """A layer without attention, which knows order by its state (`kind`: "mamba", ...)."""
@@ -168,6 +177,7 @@ Encoding = (
 )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Window:
     """How far a layer sees: `size` tokens, by `kind` counted otherwise.
@@ -186,6 +196,7 @@ class Window:
         return self.size // 2 + 1 if self.kind == "two-sided" else self.size
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class SoftmaxRule:
     """What the scores are multiplied by beside 1/sqrt(head_dim), and what else shapes them.
@@ -205,6 +216,7 @@ class SoftmaxRule:
 PLAIN_SOFTMAX = SoftmaxRule()
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LayerGroup:
     """Layers that treat position alike. `layers` are indices from 0; empty when unknown."""
@@ -216,6 +228,7 @@ class LayerGroup:
     softmax: SoftmaxRule = PLAIN_SOFTMAX
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Length:
     """A length in tokens and the field or the fallback that gave it.
@@ -234,6 +247,7 @@ class Length:
         return cls(None, source, stated=False)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Remark:
     """Something a reader noticed and must not lose; `code` is stable, for tests and JSON.
@@ -247,6 +261,7 @@ class Remark:
     severity: Literal["warning", "note"] = "note"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Extended:
     """How a context was made longer, as the tool that did it wrote it down.
@@ -266,6 +281,7 @@ class Extended:
     fingerprint: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class PositionSpec:
     """Everything a model's files say of position.

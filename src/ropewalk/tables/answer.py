@@ -10,6 +10,7 @@ import numpy as np
 
 from ropewalk.errors import UsageError
 from ropewalk.kernels.arrays import Array
+from ropewalk.short import short
 from ropewalk.tables.analogy import cos_add, cos_mul
 from ropewalk.tables.search import Found, check_k, search, unit_rows
 from ropewalk.tables.words import Asked
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Question:
     """One thing asked for, with what is added to it and taken from it; `by_product` is 3CosMul."""
@@ -38,6 +40,7 @@ class Question:
         return tuple(sorted({row for asked in self.inputs for row in asked.ids}))
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The rows nearest to what a question asks for, best first, as (id, score)."""
@@ -46,6 +49,7 @@ class Answer:
     found: tuple[tuple[int, float], ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Answers:
     """Answers to several questions, and what was left out of all of them.

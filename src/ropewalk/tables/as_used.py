@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ropewalk.dialects.hf.values import Section
 from ropewalk.errors import UsageError
 from ropewalk.kernels.arrays import as_tensor
+from ropewalk.short import short
 from ropewalk.tables.facts import Facts
 from ropewalk.tables.formats.base import Checkpoint
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ropewalk.inputs import Scale
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Transform:
     """One thing done to rows (n, width); `name` says it in words, numbers included."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import MissingPartError, UsageError
+from ropewalk.short import short
 from ropewalk.tables.principal import finite_rows
 from ropewalk.tables.sample import Chosen, choose_rows, generator
 
@@ -29,6 +30,7 @@ CENTRAL = 8
 _DECIMALS = 6
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """`size` rows; `central` are those nearest to the centre as (row, cosine), nearest first.
@@ -41,6 +43,7 @@ class Cluster:
     cosine: float
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class Clusters:
     """Largest first. `labels` (rows of the table,) int64: the place of each row's cluster.

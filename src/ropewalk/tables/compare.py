@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.near import neighbours
 from ropewalk.tables.shared import Shared, shared_tokens
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 TILE = 4096
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class Movement:
     """How far each shared row moved, in the order of the pairs: (n,) fp64 each.
@@ -48,6 +50,7 @@ class Movement:
         return _first(-self.distances, count)
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class Overlap:
     """How many of the `k` neighbours (by cosine, among shared tokens) are the same in both tables.
@@ -70,6 +73,7 @@ class Overlap:
         return [(pair, share) for share, pair in listed]
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """Two tables over their shared tokens.
@@ -258,8 +262,8 @@ def _tiles(
 
     for start in range(0, len(shared), TILE):
         stop = min(start + TILE, len(shared))
-        x = one[shared.rows[start:stop]].double()
-        y = other[shared.others[start:stop]].double()
+        x = one[list(shared.rows[start:stop])].double()
+        y = other[list(shared.others[start:stop])].double()
         yield torch.arange(start, stop), x, y
 
 

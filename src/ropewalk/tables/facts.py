@@ -9,7 +9,9 @@ from pathlib import Path
 from ropewalk.dialects.gguf.header import GgufHeader
 from ropewalk.dialects.hf import load_json
 from ropewalk.dialects.hf.family import TEXT_PARTS
+from ropewalk.dialects.hf.ties import UNKNOWN, Tying, tying
 from ropewalk.dialects.hf.values import Section
+from ropewalk.short import short
 
 _OFFSETS = {
     "opt": 2, "bart": 2, "mbart": 2, "roberta": 2, "xlm-roberta": 2, "camembert": 2,
@@ -18,19 +20,21 @@ _OFFSETS = {
 """Rows at the start of a learned position table that serve no position (fairseq's padding)."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What is known, each None where the configuration does not say.
 
     `where` is the file, `family` the model_type of transformers or the architecture of a GGUF,
-    `tied` what the flag says (GGUF has no flag), `values` the language model's own keys.
+    `tying` whether its two tables are one (a GGUF does not say), `values` the language model's own
+    keys.
     """
 
     where: str
     family: str | None
     vocab_size: int | None
     width: int | None
-    tied: bool | None
+    tying: Tying
     values: Section
 
     @property
@@ -51,7 +55,6 @@ def facts_of_config(path: Path) -> Facts:
     for _ in range(2):
         part = next((key for key in TEXT_PARTS if inner.has(key)), None)
         inner = inner if part is None else inner.section(part) or inner
-    tied = inner.flag("tie_word_embeddings")
     return Facts(
         where=str(path),
         family=inner.text("model_type") or whole.text("model_type"),
@@ -59,7 +62,7 @@ def facts_of_config(path: Path) -> Facts:
         width=next(
             (n for k in ("hidden_size", "n_embd", "d_model") if (n := inner.count(k))), None
         ),
-        tied=whole.flag("tie_word_embeddings") if tied is None else tied,
+        tying=tying(whole),
         values=inner,
     )
 
@@ -80,6 +83,6 @@ def facts_of_gguf(header: GgufHeader) -> Facts:
         family=family,
         vocab_size=values.count("vocab_size", 2**31),
         width=values.count("embedding_length"),
-        tied=None,
+        tying=UNKNOWN,
         values=values,
     )

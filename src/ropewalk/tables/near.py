@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.kernels.arrays import as_array, as_tensor
+from ropewalk.short import short
 from ropewalk.tables import search
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbours:
     """As `ropewalk.tables.search.Found`, `ids` (q, k) int64 and `scores` (q, k) float64 tensors."""

@@ -16,11 +16,13 @@ import torch
 from torch import Tensor
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 TILE_ROWS = 8192
 """Rows that are widened at a time: no second copy of the table is made."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RowOrigin:
     """What one row of a resized table was made from: the rows `sources`, or `made` in words."""
@@ -41,6 +43,7 @@ class NewRows(Protocol):
         ...
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Mean:
     """Every new row is the mean of the trained rows."""
@@ -52,6 +55,7 @@ class Mean:
         return rows.clone(), [RowOrigin(row, made) for row in ids]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class MeanCovariance:
     """Each new row is drawn from N(mean, share x covariance) of the trained rows.
@@ -98,6 +102,7 @@ class MeanCovariance:
         return rows, [RowOrigin(row, made) for row in ids]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class FromPieces:
     """Each new row is the mean of the rows into which the old tokenizer cut the new token.

@@ -17,9 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ropewalk.dialects.hf.ties import UNKNOWN
 from ropewalk.errors import MissingPartError, ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array, as_array, as_tensor
 from ropewalk.models.resolve import resolve
+from ropewalk.short import short_with
 from ropewalk.tables.as_used import Transform, transforms_of
 from ropewalk.tables.facts import Facts, facts_of_config, facts_of_gguf
 from ropewalk.tables.formats.base import Checkpoint
@@ -27,7 +29,8 @@ from ropewalk.tables.formats.find import is_tables_file, open_checkpoint
 from ropewalk.tables.formats.gguf import GgufCheckpoint
 from ropewalk.tables.formats.npy import NpyCheckpoint
 from ropewalk.tables.formats.npz import NpzCheckpoint
-from ropewalk.tables.roles import ROLES, Candidate, Role, candidates, choose, named
+from ropewalk.tables.index import Index, chosen, within
+from ropewalk.tables.roles import ROLES, Candidate, Role, candidates, choose, named, packed_head
 from ropewalk.tables.stored import Matrix, Way, check_rows, gather
 from ropewalk.tables.tie import Tie
 from ropewalk.tables.vocabulary import Vocabulary
@@ -43,6 +46,7 @@ View = Literal["raw", "as_used"]
 TILE_ROWS = 8192
 
 
+@short_with("name", "role", "shape", "storage", "view")
 @dataclass(frozen=True)
 class EmbeddingTable:
     """One table: rows (rows, width) by token id, or by position.
@@ -115,14 +119,24 @@ class EmbeddingTable:
         """How many rows there are."""
         return self.matrix.rows
 
-    def __getitem__(self, ids: int | Iterable[int]) -> Tensor:
-        """Row `ids` (width,), or the rows of several ids (n, width). Raises RowError."""
-        if isinstance(ids, int):
-            return self[[ids]][0]
-        return as_tensor(self.take(ids))
+    def __getitem__(self, index: Index) -> Tensor:
+        """As `tensor[index]` of torch: a row (width,), rows (..., width), or numbers of them.
+
+        Integers, negative ones from the end, slices, masks with one bool for each row, and
+        integers of any shape and width in tensors, arrays and lists; nested lists as one tensor.
+        Only rows that are named are read. Raises RowError, an IndexError, for rows and columns
+        that are not there and masks of another length, UsageError for anything else.
+        """
+        asked = chosen(index, self.shape, self._called)
+        return within(as_tensor(self._through(gather(self.matrix, asked.ids))), asked, self._called)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """The rows (width,) in their order, read once from end to end."""
+        for _, tile in self.tiles():
+            yield from tile
 
     def take(self, ids: Iterable[int]) -> Array:
-        """The rows of several ids (n, width). Raises RowError."""
+        """The rows of several ids (n, width), each from 0 on. Raises RowError, UsageError."""
         return self._through(gather(self.matrix, check_rows(ids, self.rows, self._called)))
 
     def tiles(self, rows: int = TILE_ROWS) -> Iterator[tuple[int, Tensor]]:
@@ -213,6 +227,7 @@ class EmbeddingTable:
         return rows
 
 
+@short_with("title")
 @dataclass(frozen=True)
 class ModelTables:
     """The tables of one checkpoint. `facts` is what its configuration says, None without one."""
@@ -232,9 +247,11 @@ class ModelTables:
     @cached_property
     def tie(self) -> Tie:
         """Whether the head is the input table. Raises UsageError for several heads."""
-        head = choose(self.checkpoint, "output", self.facts)
-        flag = None if self.facts is None else self.facts.tied
-        return Tie(flag, head, isinstance(self.checkpoint, GgufCheckpoint))
+        names = self.checkpoint.names()
+        head = choose(self.checkpoint, "output", self.facts) or packed_head(names)
+        said = UNKNOWN if self.facts is None else self.facts.tying
+        gguf = isinstance(self.checkpoint, GgufCheckpoint)
+        return Tie(said, head, gguf, alone=head is not None and not named(names, "input"))
 
     def candidates(self, role: Role = "input") -> list[Candidate]:
         """Every tensor that may be this table; reads headers."""
@@ -243,9 +260,9 @@ class ModelTables:
     def table(self, role: Role = "input", tensor: str | None = None) -> EmbeddingTable:
         """The table with this role, or the tensor of this name in it.
 
-        A head that is not stored is the input table, unless the configuration says untied.
-        Raises UsageError that lists what may be meant where names do not decide, ModelFileError
-        for a shard or a head that is missing.
+        Of two that are tied, one is enough in the file: by the configuration, or by the default
+        of the family. Raises UsageError that lists what may be meant where names do not decide,
+        ModelFileError for a shard or a head that is missing.
         """
         if role not in ROLES:
             raise UsageError(f"the table's role is {role!r}; choose one of {', '.join(ROLES)}")
@@ -253,11 +270,12 @@ class ModelTables:
             tensor = self._only(role)
         return EmbeddingTable(self.checkpoint.matrix(tensor), role, self)
 
-    def heads_equal(self) -> bool:
+    def heads_equal(self) -> bool | None:
         """Whether a stored head holds the same bits as the input table; reads both.
 
-        Stops at the first tile that differs, and before any where the dtypes do. True where no
-        head is stored and the two are one.
+        Stops at the first tile that differs, and before any where the dtypes do. Where no head is
+        stored, whether the two are one, None for not known. Raises ModelFileError for a head that
+        is missing.
         """
         if self.tie.head is None:
             return self.tie.tied
@@ -279,11 +297,24 @@ class ModelTables:
         found = self.tie.head if role == "output" else choose(self.checkpoint, role, self.facts)
         if found is not None:
             return found
+        if role == "input" and self.tie.alone and self.tie.said.tied and self.tie.head:
+            return self.tie.head
         if role == "output" and named(self.checkpoint.names(), "input"):
             try:
-                return self._only("input") if self.tie.tied else ""
+                tied = self.tie.tied
             except ModelFileError as error:
                 raise ModelFileError(f"{self.checkpoint.path}: {error}") from error
+            if tied:
+                return self._only("input")
+            remedy = (
+                "put the model's config.json beside it"
+                if self.facts is None
+                else f"write tie_word_embeddings into {self.facts.where}"
+            )
+            raise UsageError(
+                f"{self.checkpoint.path}: {self.tie.sentence}, so its output table cannot be told; "
+                f"{remedy}, or choose a tensor with tensor=NAME"
+            )
         listed = self.candidates(role)
         fitting = (
             f"; by their shape these fit: {', '.join(map(str, listed[:12]))}" if listed else ""

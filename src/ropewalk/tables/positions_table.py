@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.principal import Moments, finite_rows
+from ropewalk.tables.stored import check_rows
 from ropewalk.tables.trained_end import Step, TrainedEnd, largest_step, trained_end
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ _CHANNELS = 64
 """Channels whose correlations are taken at a time."""
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class PositionTable:
     """Positions 0 to n - 1 of a table; the `offset` rows before them serve no position.
@@ -65,10 +68,14 @@ class PositionTable:
         return int((self.spectrum.cumsum(0) < share - 1e-12).sum()) + 1
 
     def similarity(self, at: Sequence[int]) -> Tensor:
-        """Cosines (m, m) between the positions `at`; NaN where one has no direction."""
+        """Cosines (m, m) between the positions `at`; NaN where one has no direction.
+
+        Raises RowError for a position that is not there, UsageError for what is no number.
+        """
         import torch
 
-        chosen = self.units[torch.as_tensor(list(at))]
+        asked = check_rows(at, self.positions, "the table of positions")
+        chosen = self.units[torch.tensor(asked, dtype=torch.int64)]
         found = torch.matmul(chosen, chosen.T).clamp(-1, 1)
         blank = ~chosen.any(1)
         found[blank] = torch.nan

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Axes:
     """Directions of greatest spread, widest first (Pearson 1901, Hotelling 1933).
@@ -50,6 +52,7 @@ class Axes:
         return torch.matmul(rows.float() - centre, vectors)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Spread:
     """Where rows lie and how they spread: `count` rows, their `mean` (width,) fp64.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.near import neighbours
 from ropewalk.tables.principal import Axes, Moments, finite_rows
 from ropewalk.tables.sample import Chosen, choose_rows
@@ -26,6 +27,7 @@ Told = Callable[[int, int], None]
 """Called with how many rows have their neighbours, and of how many."""
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
     """`ids` (n,) int64 are the rows shown, ascending; `places` (n, 2) fp32 where they lie.
@@ -50,6 +52,7 @@ class Projection:
         return self.ids.numel()
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
     """For each of n shown rows its k nearest among them: `at` (n, k) int64, places in `ids`.

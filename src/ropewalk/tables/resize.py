@@ -14,11 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.new_rows import Mean, MeanCovariance, NewRows, RowOrigin
 
 _NOTHING = range(0)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class TableChange:
     """One parameter before and after; the SHA-256 are of the rows that were to be kept."""
@@ -31,6 +33,7 @@ class TableChange:
     hash_after: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Resized:
     """What `resize` did: each parameter, the origin of each row that is new, the rows that went.

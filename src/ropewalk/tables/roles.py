@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.facts import Facts
 from ropewalk.tables.formats.base import Checkpoint, two_axes
 
@@ -37,10 +38,17 @@ _NAMES: dict[Role, re.Pattern[str]] = {
     ),
 }
 
+_PACKED_HEAD = re.compile(
+    r"(?:.*\.)?(?:lm_head|embed_out|output_projection)(?:\.decoder)?"
+    r"\.(?:qweight|weight_packed|weight_q|packed_weight|weight\.(?:absmax|quant_map|nested_absmax))"
+)
+"""The numbers of a head that GPTQ, AWQ, compressed-tensors, or bitsandbytes has packed."""
+
 _IN_A_LAYER = re.compile(r"(?:^|\.)(?:layers?|blocks?|blk|h)\.\d+\.")
 """A table of one layer, as multi-token prediction has them, is not the model's."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A tensor that may be the table asked for."""
@@ -57,6 +65,11 @@ def named(names: Sequence[str], role: Role) -> list[str]:
     """The tensors whose name says that they have this role; those of single layers left out."""
     pattern = _NAMES[role]
     return [n for n in names if pattern.fullmatch(n) and not _IN_A_LAYER.search(n)]
+
+
+def packed_head(names: Sequence[str]) -> str | None:
+    """A tensor of an output head whose numbers are packed; None for none."""
+    return next((n for n in sorted(names) if _PACKED_HEAD.fullmatch(n)), None)
 
 
 def candidates(checkpoint: Checkpoint, role: Role, facts: Facts | None = None) -> list[Candidate]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
     """The rows `ids` (n,) int64, ascending, chosen from `of` rows.

@@ -17,6 +17,7 @@ import numpy as np
 from ropewalk.errors import UsageError
 from ropewalk.kernels.arrays import Array, doubles
 from ropewalk.kernels.near import cosine_error, cosines
+from ropewalk.short import short
 from ropewalk.tables.stored import check_rows
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _SAFE = (2.0**-100, 2.0**126)
 """Squares of rows of which float32 can tell the cosine."""
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
     """The rows nearest to each of q queries, best first.

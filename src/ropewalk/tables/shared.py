@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.vocabulary import Kind, Token, Vocabulary
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ Key = tuple[bytes, bool]
 """A token's bytes, and whether it is a byte token."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Shared:
     """Rows of one table and the rows of the other that stand for the same token.

@@ -7,15 +7,17 @@ the same number of bytes; a format only has to say where, and how a row's bytes 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from ropewalk.errors import ModelFileError, RowError, UsageError
+from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array
+from ropewalk.short import short
+from ropewalk.tables.index import integer, no_row
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +34,7 @@ PLAIN = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 """Plain floats by their names in safetensors and GGUF, and what holds them in numpy."""
 
 
+@short
 @dataclass(slots=True)
 class Reads:
     """What was read so far: bytes of each tensor, bytes of headers, and the files opened."""
@@ -124,6 +127,7 @@ class Matrix(Protocol):
         ...
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class FileMatrix:
     """A matrix whose rows lie at `offset` of `path`, `row_bytes` each. See Matrix."""
@@ -201,33 +205,26 @@ def check_way(way: str) -> None:
 
 
 def check_rows(ids: Iterable[int], rows: int, what: str) -> list[int]:
-    """The ids as a list, each with a row. Raises RowError that names the first that has none."""
-    listed = [int(i) for i in ids]
+    """The ids as a list, each the number of a row, none counted from the end.
+
+    Raises UsageError for what is no whole number (a mask, floats), RowError that names the first
+    that has no row.
+    """
+    listed = [integer(i, what) for i in ids]
     for place, row in enumerate(listed):
         if not 0 <= row < rows:
-            raise RowError(
-                f"row {row} (number {place + 1} of those asked for) is not in {what}: it has "
-                f"{rows} rows, 0 to {rows - 1}"
-            )
+            raise no_row(row, place, rows, what)
     return listed
 
 
-def gather(matrix: Matrix, ids: list[int]) -> Array:
+def gather(matrix: Matrix, ids: Sequence[int] | Array) -> Array:
     """The rows `ids` (n, width) in their order; neighbours are read at once, repeats once."""
-    different = sorted(set(ids))
-    if not different:
+    different, places = np.unique(np.asarray(ids, np.int64), return_inverse=True)
+    if not len(different):
         return matrix.read(0, 0)
-    found = np.concatenate([matrix.read(start, stop) for start, stop in _runs(different)])
-    place = {row: at for at, row in enumerate(different)}
-    return found[[place[row] for row in ids]]
-
-
-def _runs(ids: list[int]) -> Iterator[tuple[int, int]]:
-    """Ascending ids as stretches without a gap, each as start and stop."""
-    start = before = ids[0]
-    for row in ids[1:]:
-        if row != before + 1:
-            yield start, before + 1
-            start = row
-        before = row
-    yield start, before + 1
+    ends = np.flatnonzero(np.diff(different) != 1) + 1
+    starts, stops = different[np.r_[0, ends]], different[np.r_[ends, len(different)] - 1] + 1
+    runs = zip(starts.tolist(), stops.tolist(), strict=True)
+    read = [matrix.read(start, stop) for start, stop in runs]
+    found = read[0] if len(read) == 1 else np.concatenate(read)
+    return found if np.array_equal(places, np.arange(len(found))) else found[places]

@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropewalk.short import short
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -26,6 +28,7 @@ STEP_ROWS = 16
 """Rows on either side whose medians make a step."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Band:
     """What is usual: the `median`, and how far from it is still usual."""
@@ -34,6 +37,7 @@ class Band:
     reach: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class TrainedEnd:
     """`effective` positions come before the end in which rows fall away; None: cannot be told.
@@ -75,6 +79,7 @@ class TrainedEnd:
         )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Step:
     """A place where a row quantity jumps: medians of STEP_ROWS rows `before` and from `position`.

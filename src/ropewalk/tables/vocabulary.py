@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+from ropewalk.short import short
 from ropewalk.tables.display import display
 
 
@@ -25,6 +26,7 @@ class Kind(StrEnum):
     UNUSED = "unused"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Token:
     """A row's token: its key, what it is, and the piece as the tokenizer's file has it."""
@@ -34,6 +36,7 @@ class Token:
     piece: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Spelling:
     """One way to write a word that is one token: how it differs, its key, and its rows."""
@@ -43,6 +46,7 @@ class Spelling:
     ids: tuple[int, ...]
 
 
+@short
 @dataclass(frozen=True)
 class Vocabulary:
     """`tokens[row]` is the row's token, None for a row between others that has none.

@@ -16,6 +16,7 @@ import numpy as np
 
 from ropewalk.errors import RowError, UsageError
 from ropewalk.kernels.arrays import Array, doubles
+from ropewalk.short import short
 from ropewalk.tables.display import display, parse
 from ropewalk.tables.search import unit_rows
 from ropewalk.tables.stored import check_rows
@@ -29,6 +30,7 @@ _SHOWN = 8
 """Tokens of a word that is none, or rows of a key, that a message names."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What was asked for, and the rows that stand for it: one, or those of a text's tokens.

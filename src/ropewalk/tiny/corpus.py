@@ -18,6 +18,7 @@ from ropewalk.prove.haystack import GeneratedHaystack
 from ropewalk.prove.needle import Needle, draw_needle
 from ropewalk.prove.needles.draw import draw_facts
 from ropewalk.prove.tasks.single import Single
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -47,6 +48,7 @@ class Told(Protocol):
         """The answer."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Example:
     """A document's ids, and the weight of each as a target: 1, or ANSWER_WEIGHT in an answer."""
@@ -55,6 +57,7 @@ class Example:
     weights: list[float]
 
 
+@short
 @dataclass
 class Corpus:
     """Documents without end for one tokenizer. Haystacks are tokenised once and used again.

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from ropewalk.prove.haystack import WORD_LISTS
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Drift:
     """Mean cosine of two words of the same list, and of two lists; `words` that are one token."""

@@ -23,16 +23,20 @@ from torch import Tensor
 from torch.nn import functional
 
 from ropewalk.files import folder_beside
+from ropewalk.short import short
 from ropewalk.tiny.corpus import ANSWER_WEIGHT, Corpus
 from ropewalk.tiny.drift import drift
 from ropewalk.tiny.tokenizer import BEGIN, END, train_tokenizer
 
 TRAINED_LENGTH = 256
+PROVED = (256, 512, 1024, 2048)
+"""Lengths that a proof asks by default: the one it was trained at, and its doublings."""
 _EVERY = 250
 """Steps between two looks at what it retrieves."""
 _LOOKED_AT = 64
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Stage:
     """`steps` of rows of one of `lengths`; `pass_keys` is the share of rows that ask for them."""
@@ -42,6 +46,7 @@ class Stage:
     pass_keys: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """Sizes, stages and rates. `tokens` a step; the rate warms up, stays, and falls in the end."""
@@ -75,23 +80,11 @@ class Recipe:
 
 def train(recipe: Recipe, folder: Path, say: Callable[[str], None] = lambda _: None) -> None:
     """Train, and write model, tokenizer and training log to `folder`, whole or not at all."""
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
     torch.manual_seed(recipe.seed)
     backend = train_tokenizer(recipe.vocab_size)
-    config = LlamaConfig(
-        vocab_size=recipe.vocab_size,
-        hidden_size=recipe.hidden_size,
-        intermediate_size=3 * recipe.hidden_size,
-        num_hidden_layers=recipe.layers,
-        num_attention_heads=recipe.heads,
-        num_key_value_heads=recipe.heads,
-        max_position_embeddings=TRAINED_LENGTH,
-        tie_word_embeddings=True,
-        bos_token_id=backend.token_to_id(BEGIN),
-        eos_token_id=backend.token_to_id(END),
-        rope_parameters={"rope_type": "default", "rope_theta": recipe.base},
-    )
+    config = config_of(recipe, backend.token_to_id(BEGIN), backend.token_to_id(END))
     model: Any = LlamaForCausalLM(config)
     log: list[dict[str, object]] = [{"recipe": asdict(recipe), "torch": torch.__version__}]
     log.append({"step": 0, "drift": asdict(drift(model.get_input_embeddings().weight, backend))})
@@ -109,6 +102,34 @@ def train(recipe: Recipe, folder: Path, say: Callable[[str], None] = lambda _: N
         tokenizer.save_pretrained(made)
         lines = "".join(f"{json.dumps(entry)}\n" for entry in log)
         (made / "training.jsonl").write_text(lines, encoding="utf-8")
+
+
+def config_of(recipe: Recipe, begin: int | None, end: int | None) -> Any:
+    """The configuration, with what is known of the training: its length, and what it learned.
+
+    Facts of many kinds are read too, and found in under a third of documents at best (the log
+    says how often): what it is asked by default is one pass key a prompt.
+    """
+    from transformers import LlamaConfig
+
+    further: dict[str, Any] = {
+        "max_trained_positions": TRAINED_LENGTH,
+        "ropewalk_prove": {"tasks": ["single"], "sharing": "prefix", "lengths": list(PROVED)},
+    }
+    return LlamaConfig(
+        vocab_size=recipe.vocab_size,
+        hidden_size=recipe.hidden_size,
+        intermediate_size=3 * recipe.hidden_size,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads,
+        num_key_value_heads=recipe.heads,
+        max_position_embeddings=TRAINED_LENGTH,
+        tie_word_embeddings=True,
+        bos_token_id=begin,
+        eos_token_id=end,
+        rope_parameters={"rope_type": "default", "rope_theta": recipe.base},
+        **further,
+    )
 
 
 def _steps(recipe: Recipe, model: Any, corpus: Corpus) -> Iterator[dict[str, object]]:

@@ -36,3 +36,14 @@ def test_a_tied_head_that_is_not_stored_is_shown_as_the_input_table(tmp_path: Pa
     shown = CliRunner().invoke(app, ["table", str(_model(tmp_path / "tied", head=False))])
     assert shown.output.count("model.embed_tokens.weight") >= 2
     assert "tied" in shown.output
+
+
+def test_a_head_that_is_missing_is_said_and_the_other_tables_are_shown(tmp_path: Path) -> None:
+    folder = _model(tmp_path / "missing", head=False)
+    for config in ({"model_type": "llama"}, {"tie_word_embeddings": False}):
+        (folder / "config.json").write_text(json.dumps(config))
+        shown = CliRunner().invoke(app, ["table", str(folder)])
+        assert shown.exit_code == 0
+        assert "model.embed_tokens.weight, 6 x 4 F32" in shown.output
+        assert "output     missing" in shown.output
+        assert "the head's weights are missing" in shown.output

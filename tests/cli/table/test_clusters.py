@@ -35,7 +35,7 @@ def test_sizes_and_central_tokens_are_shown(model: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "2 clusters of all 60 rows" in shown.output
     assert "      40  ################" in shown.output
-    assert "seed 0" in shown.output
+    assert "seed 0" in " ".join(shown.output.split())
     assert "\x1b" not in shown.output
     assert "A row is a token's identity" in shown.output
 

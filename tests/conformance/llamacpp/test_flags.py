@@ -72,3 +72,19 @@ def test_llama_cpp_turns_as_our_reading_of_its_options_says(
     answers = bench.served(path, **parameters(line))
     assert max(bench.misses(answers, "llama", read_flags(line, file))) < TOLERANCE
     assert min(bench.misses(answers, "llama", file)) > MUST_MISS
+
+
+def test_the_server_stops_where_its_file_does_unless_that_length_is_restated(
+    bench: Any, serve: Any, prompt: Callable[[int], list[int]]
+) -> None:
+    file = read_gguf(path := bench.write("llama", {"context_length": TRAINED}))
+    assert read_flags("--ctx-size 512", file).claimed.tokens == TRAINED
+    with serve(path, 512) as ask:
+        assert ask(prompt(TRAINED - 8))
+        with pytest.raises(pytest.fail.Exception, match=rf"available context size \({TRAINED}"):
+            ask(prompt(TRAINED + 8))
+    # The package takes no --override-kv: the key that it restates is written into the file.
+    line = "--ctx-size 512 --override-kv llama.context_length=int:512"
+    assert read_flags(line, file).claimed.tokens == 512
+    with serve(bench.write("llama", {"context_length": 512}, name="longer"), 512) as ask:
+        assert ask(prompt(500))

@@ -24,7 +24,13 @@ def _pairs_together(weight: np.ndarray[Any, Any], heads: int) -> np.ndarray[Any,
     return halves.swapaxes(1, 2).reshape(weight.shape)
 
 
-def _write(checkpoint: Path, path: Path, freqs: np.ndarray[Any, Any] | None = None) -> Path:
+def _write(
+    checkpoint: Path,
+    path: Path,
+    freqs: np.ndarray[Any, Any] | None = None,
+    *,
+    bos: bool | None = None,
+) -> Path:
     """The llama of `checkpoint` as llama.cpp has it, its weights in float32."""
     from safetensors.numpy import load_file
     from transformers import AutoTokenizer
@@ -54,6 +60,8 @@ def _write(checkpoint: Path, path: Path, freqs: np.ndarray[Any, Any] | None = No
     writer.add_token_merges([" ".join(pair) for pair in _merges(merges)])
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(1)
+    if bos is not None:
+        writer.add_add_bos_token(bos)
     for name, weight in weights.items():
         if "q_proj" in name:
             weight = _pairs_together(weight, HEADS)
@@ -109,3 +117,22 @@ def test_a_gguf_with_divisors_of_its_own_is_refused_before_anything_is_measured(
     with pytest.raises(ModelFileError, match="turn otherwise; give the model's Hugging Face folde"):
         tune(asked)
     assert not (asked.out / "run.json").exists()
+
+
+@pytest.mark.parametrize(("bos", "opening"), [(True, (0,)), (False, ()), (None, ())])
+def test_short_text_of_a_gguf_begins_as_its_add_bos_token_says(
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    bos: bool | None,
+    opening: tuple[int, ...],
+) -> None:
+    """`tokenizer.ggml.add_bos_token`, which llama.cpp goes by, and which no folder has."""
+    from ropewalk.extend.tune.gate import ShortText
+    from ropewalk.models.load import load
+    from ropewalk.models.resolve import resolve
+
+    monkeypatch.setenv("ROPEWALK_CACHE", str(tmp_path / "cache"))
+    files = resolve(str(_write(checkpoint, tmp_path / "model.gguf", bos=bos)))
+    loaded = load(files, device=torch.device("cpu"), dtype=torch.float32)
+    assert ShortText.of(loaded.tokenizer, None, None).opening == opening

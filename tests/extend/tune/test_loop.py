@@ -94,7 +94,7 @@ def test_losses_are_those_of_a_plain_loop_over_separate_documents(
 def test_bfloat16_keeps_weights_in_float32_and_comes_near(settings: Settings) -> None:
     exact = tune(settings())
     assert exact is not None
-    half = tune(settings(dtype="bfloat16", out=exact.folder.parent / "half"))
+    half = tune(settings(dtype="bf16", out=exact.folder.parent / "half"))
     assert half is not None
     losses = [each.loss for each in exact.steps]
     rounded = [each.loss for each in half.steps]

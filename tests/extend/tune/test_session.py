@@ -193,15 +193,21 @@ def test_what_cannot_be_is_said_before_anything_is_loaded(
     assert not asked.out.exists()
 
 
-def test_a_tokenizer_with_more_ids_than_the_model_has_rows_is_refused(
+def test_a_vocabulary_that_goes_beyond_the_table_is_refused_and_an_added_token_is_not(
     settings: Settings, checkpoint: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "other"
     shutil.copytree(checkpoint, folder)
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
     tokenizer["added_tokens"].append(
         {**tokenizer["added_tokens"][0], "id": 1200, "content": "<more>"}
     )
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    path.write_text(json.dumps(tokenizer))
+    done = tune(settings(model=str(folder), steps=2))
+    assert done is not None
+    del tokenizer["added_tokens"][-1]
+    tokenizer["model"]["vocab"]["zzzz"] = 1200
+    path.write_text(json.dumps(tokenizer))
     with pytest.raises(UsageError, match=r"has ids up to 1200, and .* has 1200 rows"):
-        tune(settings(model=str(folder)))
+        tune(settings(model=str(folder), out=tmp_path / "refused"))

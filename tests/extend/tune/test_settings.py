@@ -48,7 +48,8 @@ def test_lengths_that_cannot_be_are_one_sentence(text: str, words: str) -> None:
         ({"warmup": 9}, "--warmup 9 is longer than the 4 steps"),
         ({"lora": 0}, "--lora 0 is impossible"),
         ({"gate": -0.1}, "--gate -0.1 is impossible"),
-        ({"dtype": "float16"}, "choose one of float32, bfloat16"),
+        ({"dtype": "fp16"}, "--dtype fp16 trains to nothing: .* choose one of auto, bf16, fp32"),
+        ({"dtype": "float32"}, "choose one of auto, bf16, fp32"),
         ({"positions": "again"}, "choose one of reset, document, running"),
     ],
 )

@@ -21,11 +21,36 @@ from ropewalk.prove.needles.words import SUBJECTS, WORDS
 def test_no_fact_names_the_key_or_the_value_of_another(seed: int, count: int) -> None:
     facts = list(islice(draw_facts(Random(seed)), count))
     for one, other in combinations(facts, 2):
-        assert one.key not in other.sentence
-        assert other.key not in one.sentence
-        assert one.value not in other.value
-        assert other.value not in one.value
-        assert one.value not in other.question
+        assert not word(one.key, other.sentence)
+        assert not word(other.key, one.sentence)
+        assert not word(one.value, other.value)
+        assert not word(other.value, one.value)
+        assert not word(one.value, other.question)
+
+
+def word(text: str, within: str) -> bool:
+    """By the regular expressions' idea of a word."""
+    return bool(re.search(rf"(?<!\w){re.escape(text)}(?!\w)", within, re.IGNORECASE))
+
+
+def test_no_question_says_its_own_answer() -> None:
+    """Subjects are words of a kind at times: chef Ginger's spice must not be ginger."""
+    for seed in range(400):
+        for fact in islice(draw_facts(Random(seed)), 60):
+            assert not word(fact.value, f"{fact.question} {fact.opening}")
+
+
+def test_a_value_within_a_longer_word_takes_no_fact_away() -> None:
+    """Substrings would: neck in necklace, and the facts of a document would be other ones."""
+    drawn = [list(islice(draw_facts(Random(seed)), 80)) for seed in range(60)]
+    pairs = [
+        (one.value, other.value)
+        for facts in drawn
+        for one, other in combinations(facts, 2)
+        if one.value in other.value or other.value in one.value
+    ]
+    assert pairs
+    assert not [pair for pair in pairs if word(*pair) or word(*reversed(pair))]
 
 
 @settings(deadline=None, max_examples=30)
@@ -76,3 +101,11 @@ def test_the_words_of_facts_are_rare_in_the_generated_haystack() -> None:
         random = Random(2)
         values = {kind.draw(random) for _ in range(100)}
         assert not [value for value in values if re.search(rf"\b{re.escape(value)}\b", text)]
+
+
+def test_the_words_around_a_key_are_no_values() -> None:
+    """A kind whose own words name the value of another could stand beside it in no document."""
+    values = [value for several in WORDS.values() for value in several.split()]
+    for kind in KINDS:
+        for text in (kind.asking, kind.opening):
+            assert not [value for value in (*values, *SUBJECTS) if word(value, text)]

@@ -10,7 +10,9 @@ from scipy import stats
 
 from ropewalk.errors import UsageError
 from ropewalk.prove.statistics.paired import (
+    fewest_units,
     holm,
+    least_p,
     mcnemar,
     mean_difference,
     sign_flip,
@@ -94,3 +96,16 @@ def test_holms_correction_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
     assert holm([]) == ()
     assert holm([0.6, 0.7]) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("units", range(1, 12))
+def test_no_differences_give_a_smaller_p_than_is_said(units: int) -> None:
+    assert sign_flip([1.0] * units) == pytest.approx(least_p(units))
+    assert mcnemar(units, 0) == pytest.approx(least_p(units))
+
+
+def test_as_many_units_as_are_said_to_be_enough_are_and_one_fewer_is_not() -> None:
+    for tests in range(1, 60):
+        enough = fewest_units(tests, 0.05)
+        assert holm([mcnemar(enough, 0)] * tests)[0] < 0.05
+        assert holm([mcnemar(enough - 1, 0)] * tests)[0] >= 0.05

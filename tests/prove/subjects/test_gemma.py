@@ -14,6 +14,8 @@ from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install
 from ropewalk.prove.cells import Cell, Sharing
 from ropewalk.prove.documents import DocumentMaker
+from ropewalk.prove.loss import Reader, evaluate
+from ropewalk.prove.loss_run import generated
 from ropewalk.prove.prompt import PromptMaker
 from ropewalk.prove.subjects.local import LocalSubject
 from ropewalk.prove.subjects.sharable import sharable
@@ -82,3 +84,18 @@ def test_a_schedule_that_moves_with_the_length_is_not_shared_and_says_why(
     assert found.sharing is Sharing.NONE
     assert "the schedule (dynamic) changes with the length" in found.reason
     assert "at 40,000 tokens" in found.reason
+
+
+def test_windows_cost_what_they_do_behind_a_bos_and_not_what_its_absence_costs(
+    gemma: LoadedModel,
+) -> None:
+    """Behind token 256: 4.701 nats a token, where windows without a BOS cost 5.737."""
+    tokens = Tokens(gemma.tokenizer)
+    assert tokens.pieces(tokens.opening) == ["<bos>"]
+    ids = generated(tokens, 511, "0/loss")
+    reader = Reader(gemma.model, opening=tokens.opening)
+    found = evaluate(reader, ids, "sliding", 256, 128).buckets()[-1]
+    assert (found.start, found.end) == (256, 512)
+    assert found.mean == pytest.approx(4.701, abs=2e-3)
+    bare = evaluate(Reader(gemma.model), [*tokens.opening, *ids], "sliding", 256, 128).buckets()[-1]
+    assert bare.mean == pytest.approx(5.737, abs=2e-3)

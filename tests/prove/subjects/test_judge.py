@@ -10,7 +10,7 @@ import torch
 from ropewalk.prove.cells import Cell, Prompt
 from ropewalk.prove.subjects.judge import Judge
 
-WORDS = ["</s>", "7", "s", ".", ",", " and", "\n", " The"]
+WORDS = ["</s>", "7", "s", ".", ",", " and", "\n", " The", "\u0301", "\ufffd"]
 
 
 class Vocabulary:
@@ -36,6 +36,8 @@ def settled(value: str, follows: str, *, chat: bool = False) -> bool:
         ("\n", True, True),
         ("7", False, False),
         ("s", False, False),
+        ("\u0301", False, False),
+        ("\ufffd", False, False),
         (",", True, False),
         (" and", True, False),
         (" The", True, False),

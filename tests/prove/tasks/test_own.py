@@ -11,8 +11,10 @@ import pytest
 
 from ropewalk.errors import UsageError
 from ropewalk.prove.cells import Cell
+from ropewalk.prove.identity import settings_facts
 from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.tasks.own import read_own
+from ropewalk.prove.settings import ProofSettings
+from ropewalk.prove.tasks.own import OwnDocuments, Question, read_own
 from ropewalk.prove.tokens import Tokens
 
 
@@ -56,6 +58,18 @@ def test_what_also_holds_the_answer_is_left_out_of_the_text_around_it(folder: Pa
     assert not [sentence for sentence in problem.sentences if "rye" in sentence]
 
 
+def test_a_longer_word_neither_holds_the_answer_nor_is_left_out(folder: Path) -> None:
+    (folder / "rye.txt").write_text("Ryeford lies by the sea. So does Goodryehill.")
+    (folder / "notes0.txt").write_text("Nothing is said here.")
+    for file in folder.glob("notes[1-9].txt"):
+        file.unlink()
+    task = read_own(folder, asked(folder, '{"question": "What is ground?", "answer": "rye"}'))
+    problem = task.draw(Random(0), 0.5, 900)
+    assert problem.key == "deep/mill.txt"
+    assert problem.sentences is not None
+    assert "Ryeford lies by the sea." in problem.sentences
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -67,6 +81,8 @@ def test_what_also_holds_the_answer_is_left_out_of_the_text_around_it(folder: Pa
         ('{"question": "a", "answer": "rye"}', "7 documents hold the answer 'rye'"),
         ('{"question": "a", "answer": "rye", "document": "x.txt"}', "no document 'x.txt'"),
         ('{"question": "a", "answer": "rye, oats"}', "would be read as a list"),
+        ('{"question": "a", "answer": "$"}', "is only signs that are not compared"),
+        ('{"question": "a", "answer": "ye"}', "no document holds the answer 'ye'"),
         ("", "holds no question"),
     ],
 )
@@ -84,3 +100,13 @@ def test_folders_and_files_that_are_not_there_are_told(folder: Path, tmp_path: P
         read_own(folder, tmp_path / "q.jsonl")
     with pytest.raises(UsageError, match="at least 2 are needed"):
         read_own(folder / "deep", tmp_path / "q.jsonl")
+
+
+def test_a_run_is_known_by_every_word_of_its_questions() -> None:
+    def recipe(answer: str) -> str:
+        asked = tuple(Question("word " * 200 + str(i), f"{i}", "a.txt") for i in range(50))
+        own = OwnDocuments({"a.txt": ("A sentence.",)}, (*asked, Question("Who?", answer, "a.txt")))
+        return settings_facts(ProofSettings("tiny"), None, own, chat=False)["recipe"]
+
+    assert recipe("Ann") == recipe("Ann")
+    assert recipe("Ann") != recipe("Bob")

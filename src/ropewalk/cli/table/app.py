@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from ropewalk.cli.commands import add_commands
+from ropewalk.cli.completion import tables
+from ropewalk.cli.examples import EXAMPLES
+from ropewalk.cli.help import HELP, Group
 from ropewalk.cli.table.clusters import clusters_command
 from ropewalk.cli.table.compare import compare_command
 from ropewalk.cli.table.context import context_command
@@ -19,10 +21,11 @@ from ropewalk.cli.table.overview import print_overview
 from ropewalk.cli.table.positions import positions_command
 from ropewalk.cli.table.score import score_command
 from ropewalk.cli.table.similarity import similarity_command
+from ropewalk.errors import UsageError
 
 
-class _EitherOrder(TyperGroup):
-    """Takes `MODEL near WORD` and `near MODEL WORD` alike.
+class _EitherOrder(Group):
+    """Takes `MODEL near WORD` and `near MODEL WORD` alike, and `near --help` without a model.
 
     A model whose folder has a command's name is written with its path: ./near.
     """
@@ -31,7 +34,28 @@ class _EitherOrder(TyperGroup):
         first, second, *rest = [*args, "", ""]
         if first in self.commands and second and not second.startswith("-"):
             args = [second, first, *rest[:-2]]
+        elif first in self.commands:
+            args = self._without_model(ctx, first, args[1:])
         return super().parse_args(ctx, args)
+
+    def _without_model(self, ctx: Any, name: str, options: list[str]) -> list[str]:
+        """What a question without a model stands for: its help, which needs none.
+
+        Raises UsageError where no help is asked for.
+        """
+        if ctx.resilient_parsing:
+            # A shell asks what may follow, and a model does.
+            return []
+        if not any(option in HELP for option in options):
+            usage = f"ropewalk table MODEL {name}"
+            raise UsageError(f"{name} asks about a model: {usage} ...; {usage} -h says more")
+        return ["MODEL", name, HELP[-1]]
+
+
+def _models_or_questions(incomplete: str) -> list[str]:
+    """Either may come first."""
+    questions = [name for name, _, _ in _COMMANDS if name.startswith(incomplete)]
+    return [*tables(incomplete), *questions]
 
 
 _COMMANDS = (
@@ -50,6 +74,8 @@ _COMMANDS = (
 table_app = typer.Typer(
     cls=_EitherOrder,
     no_args_is_help=True,
+    subcommand_metavar="[COMMAND]",
+    epilog=EXAMPLES["table"],
     rich_markup_mode=None,
     help="Look into a model's embedding table without loading the model.",
 )
@@ -64,6 +90,7 @@ def _model(
             metavar="MODEL",
             help="A folder, a file (safetensors, GGUF, npy, npz, torch state_dict), a hub id or a "
             "known name.",
+            autocompletion=_models_or_questions,
         ),
     ],
 ) -> None:
@@ -73,4 +100,4 @@ def _model(
         print_overview(context)
 
 
-add_commands(table_app, _COMMANDS)
+add_commands(table_app, _COMMANDS, "table")

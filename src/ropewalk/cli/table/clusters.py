@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ropewalk.cli.output import columns
 from ropewalk.cli.table.options import (
     AllRows,
     AsJson,
@@ -14,6 +15,7 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
+    at_work,
     close,
     opened,
     print_json,
@@ -40,11 +42,13 @@ def clusters_command(
     from ropewalk.report.table_clusters import cluster_lines, document
     from ropewalk.tables.clusters import cluster
 
-    table = opened(context, role, tensor, view)
-    found = cluster(table, number, seed=seed, fitted=fitted, all_rows=all_rows)
+    with at_work("opening the table") as shown:
+        table = opened(context, role, tensor, view)
+        shown.say(f"putting rows into {number} clusters")
+        found = cluster(table, number, seed=seed, fitted=fitted, all_rows=all_rows)
     if as_json:
         print_json("clusters", document(found, table))
         return
-    for line in cluster_lines(found, table):
+    for line in cluster_lines(found, table, columns()):
         typer.echo(line)
     close(context, table)

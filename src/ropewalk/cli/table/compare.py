@@ -6,17 +6,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.completion import tables
+from ropewalk.cli.output import columns, show
 from ropewalk.cli.table.options import (
+    TABLE,
     AsJson,
     Role,
     RoleName,
     View,
     ViewName,
+    at_work,
     identity_note,
     model_of,
     opened,
     print_json,
 )
+from ropewalk.report.layout import Prose
 
 if TYPE_CHECKING:
     from ropewalk.tables.compare import Comparison, Movement
@@ -25,16 +30,13 @@ if TYPE_CHECKING:
 def compare_command(
     context: typer.Context,
     other: Annotated[
-        str, typer.Argument(metavar="OTHER", help="The other checkpoint, in any form MODEL has.")
+        str,
+        typer.Argument(
+            metavar="OTHER",
+            help="The other checkpoint, in any form MODEL has.",
+            autocompletion=tables,
+        ),
     ],
-    role: Role = RoleName.INPUT,
-    tensor: Annotated[
-        str | None, typer.Option(metavar="NAME", help="MODEL's tensor, where several fit the role.")
-    ] = None,
-    other_tensor: Annotated[
-        str | None, typer.Option(metavar="NAME", help="OTHER's tensor, where several fit the role.")
-    ] = None,
-    view: View = ViewName.RAW,
     neighbours: Annotated[
         int, typer.Option("--neighbours", "-k", metavar="K", help="Neighbours that are compared.")
     ] = 10,
@@ -43,6 +45,24 @@ def compare_command(
     ] = 500,
     seed: Annotated[int, typer.Option(help="Of that sample.")] = 0,
     top: Annotated[int, typer.Option(min=1, metavar="N", help="Tokens in each list.")] = 10,
+    role: Role = RoleName.INPUT,
+    tensor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="MODEL's tensor, where several fit the role.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    other_tensor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="OTHER's tensor, where several fit the role.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    view: View = ViewName.RAW,
     as_json: AsJson = False,
 ) -> None:
     """Compare two checkpoints' rows: shared tokens, what moved most, as is and turned.
@@ -52,19 +72,21 @@ def compare_command(
     from ropewalk.tables.compare import compare
     from ropewalk.tables.open import open_table
 
-    one = opened(context, role, tensor, view)
-    two = open_table(other, role.value, tensor=other_tensor, view=view.value)
-    found = compare(one, two, k=neighbours, sample=sample, seed=seed)
+    with at_work("opening the tables") as shown:
+        one = opened(context, role, tensor, view)
+        two = open_table(other, role.value, tensor=other_tensor, view=view.value)
+        shown.say("comparing the rows")
+        found = compare(one, two, k=neighbours, sample=sample, seed=seed)
     if as_json:
         print_json("compare", _document(found, (model_of(context), other), top, seed))
         return
     from ropewalk.report.table_compare import compare_lines
     from ropewalk.report.text import visible
 
-    for line in compare_lines(found, (model_of(context), other), top):
+    for line in compare_lines(found, (model_of(context), other), top, columns()):
         typer.echo(line)
-    typer.echo(f"\nA: {visible(one.line())}\nB: {visible(two.line())}")
-    typer.echo(identity_note(context))
+    notes = (Prose(f"{name}: {visible(t.line())}") for name, t in (("A", one), ("B", two)))
+    show("", *notes, *identity_note(context))
 
 
 def _document(found: Comparison, names: tuple[str, str], top: int, seed: int) -> dict[str, object]:

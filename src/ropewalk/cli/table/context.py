@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ropewalk.cli.output import columns, show, show_path
+from ropewalk.cli.progress import Progress
 from ropewalk.cli.table.options import AsJson, model_of, print_json
 
 if TYPE_CHECKING:
@@ -67,12 +69,13 @@ def context_command(
         return
     from ropewalk.report.table_context import context_lines
 
-    for line in context_lines(found):
+    for line in context_lines(found, columns()):
         typer.echo(line)
     if html is not None:
         from ropewalk.report.text import visible
 
-        typer.echo(f"\nThe plot is in {visible(str(html))}")
+        show("")
+        show_path(f"The plot is in {visible(str(html))}")
 
 
 def _meaning(
@@ -88,22 +91,24 @@ def _meaning(
     number = _number(occurrence)
     # Before a model is loaded for nothing.
     find_places(word, sentences, number)
-    name, blocks, tokenizer = whole_model(model)
-    from ropewalk.explain.meaning import meaning
+    with Progress() as shown:
+        name, blocks, tokenizer = whole_model(model, shown)
+        from ropewalk.explain.meaning import meaning
 
-    return meaning(
-        blocks,
-        tokenizer,
-        word,
-        sentences,
-        name=name,
-        occurrence=number,
-        pieces=Pieces(pieces.value),
-        groups=() if groups is None else groups.split(","),
-    )
+        shown.say("reading the sentences")
+        return meaning(
+            blocks,
+            tokenizer,
+            word,
+            sentences,
+            name=name,
+            occurrence=number,
+            pieces=Pieces(pieces.value),
+            groups=() if groups is None else groups.split(","),
+        )
 
 
-def whole_model(model: str) -> tuple[str, Any, Any]:
+def whole_model(model: str, shown: Progress) -> tuple[str, Any, Any]:
     """The model's title, itself without a head in float32 on the CPU, and its tokenizer.
 
     Raises as `models.load.load_blocks`, and UsageError for a table without a model around it.
@@ -120,11 +125,9 @@ def whole_model(model: str) -> tuple[str, Any, Any]:
         )
     files = resolve(model)
     spec = read_spec(files)
-    typer.echo("loading torch and transformers ...", err=True)
-    _, dtype = check_device("cpu", "float32")
-    blocks, tokenizer = load_blocks(
-        files, dtype=dtype, say=lambda words: typer.echo(f"{words} ...", err=True)
-    )
+    shown.say("loading torch and transformers")
+    _, dtype = check_device("cpu", "fp32")
+    blocks, tokenizer = load_blocks(files, dtype=dtype, say=shown.say, share=shown.share)
     if files.kind == "gguf":
         from ropewalk.models.rotary_tables import install
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.output import show
 from ropewalk.cli.table.options import (
     AllRows,
     AsJson,
@@ -16,12 +17,15 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
+    at_work,
     close,
     opened,
     print_json,
 )
+from ropewalk.report.layout import Prose
 
 if TYPE_CHECKING:
+    from ropewalk.cli.progress import Progress
     from ropewalk.tables.export.rows import Written
     from ropewalk.tables.open import EmbeddingTable
     from ropewalk.tables.sample import Chosen
@@ -75,12 +79,13 @@ def export_command(
         raise UsageError(f"{neighbours} neighbours were asked for; 0 stands for none")
     files = {"npy": npy, "safetensors": safetensors, "word2vec": word2vec, "parquet": parquet}
     targets = _targets(files, projector, force=force)
-    table = opened(context, role, tensor, view)
-    chosen = choose_rows(table, sample, seed=seed, all_rows=all_rows)
-    written = {
-        name: _write(name, path, table, chosen, neighbours=neighbours, vectors=vectors)
-        for name, path in targets.items()
-    }
+    with at_work("opening the table") as shown:
+        table = opened(context, role, tensor, view)
+        chosen = choose_rows(table, sample, seed=seed, all_rows=all_rows)
+        written = {
+            name: _write(name, path, table, chosen, shown, neighbours=neighbours, vectors=vectors)
+            for name, path in targets.items()
+        }
     if as_json:
         print_json("export", _document(table, written))
         return
@@ -114,11 +119,13 @@ def _write(
     path: Path,
     table: EmbeddingTable,
     chosen: Chosen,
+    shown: Progress,
     *,
     neighbours: int,
     vectors: bool,
 ) -> Written:
     """One of the files."""
+    shown.say(f"writing {path}")
     from ropewalk.tables.export.arrays import write_npy, write_safetensors
     from ropewalk.tables.export.parquet import write_parquet
     from ropewalk.tables.export.projector import write_projector
@@ -132,9 +139,9 @@ def _write(
         return write_safetensors(table, path, chosen)
     if name == "parquet":
         most = None if chosen.seed is None else len(chosen)
-        shown = project(table, most=most, seed=chosen.seed or 0, all_rows=chosen.all_rows)
-        near = nearest(table, shown, neighbours) if neighbours else None
-        return write_parquet(table, path, shown, near=near, vectors=vectors)
+        placed = project(table, most=most, seed=chosen.seed or 0, all_rows=chosen.all_rows)
+        near = nearest(table, placed, neighbours, shown.share) if neighbours else None
+        return write_parquet(table, path, placed, near=near, vectors=vectors)
     write = write_projector if name == "projector" else write_word2vec
     return write(table, path, finite(table, chosen), chosen.line)
 
@@ -151,6 +158,6 @@ def _tell(written: Mapping[str, Written]) -> None:
     from ropewalk.report.text import visible
 
     for name, one in written.items():
-        typer.echo(f"{name:<12}{visible(str(one.path))}: {one.rows:,} rows, {one.size:,} bytes")
-        for sentence in one.said:
-            typer.echo(f"{'':<12}{visible(sentence)}")
+        counts = f"{one.rows:,} rows, {one.size:,} bytes"
+        show(Prose(f"{visible(str(one.path))}: {counts}", f"{name:<12}", " " * 12))
+        show(*(Prose(visible(sentence), " " * 12, " " * 12) for sentence in one.said))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ropewalk.cli.output import columns
 from ropewalk.cli.table.options import (
     AsJson,
     Role,
@@ -13,6 +14,7 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
+    at_work,
     close,
     opened,
     print_json,
@@ -53,13 +55,15 @@ def health_command(
         raise UsageError(
             f"health asks of tokens; for positions: ropewalk table {context.obj} positions"
         )
-    table = opened(context, role, tensor, view)
-    health = check_health(table, asked, lambda line: typer.echo(line, err=True))
+    with at_work("opening the table") as shown:
+        table = opened(context, role, tensor, view)
+        shown.say(f"reading {table.rows:,} rows about five times")
+        health = check_health(table, asked, shown.note)
     if as_json:
         document = asdict(health) | {"table": table.name, "role": table.role, "view": table.view}
         print_json("health", document)
         return
-    for line in health_lines(health):
+    for line in health_lines(health, columns()):
         typer.echo(line)
     close(context, table)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ropewalk.cli.output import show
 from ropewalk.cli.table.options import (
     AllRows,
     AsJson,
@@ -16,13 +16,12 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
+    at_work,
     close,
     opened,
     print_json,
 )
-
-if TYPE_CHECKING:
-    from ropewalk.tables.projection import Told
+from ropewalk.report.layout import Prose
 
 MOST_POINTS = 50_000
 
@@ -61,38 +60,27 @@ def map_command(
         raise UsageError("neighbours and clusters are numbers from 0, which stands for none")
     if html.is_dir() or not html.parent.is_dir():
         raise UsageError(f"{html} cannot be a page: name a file in a folder that is there")
-    table = opened(context, role, tensor, view)
-    shown = project(table, most=points, seed=seed, centred=mean, all_rows=all_rows)
-    grouped = cluster(table, clusters, seed=seed, all_rows=all_rows) if clusters else None
-    near = nearest(table, shown, neighbours, _telling()) if neighbours else None
-    page = map_html(table, shown, near=near, clusters=grouped)
+    with at_work("opening the table") as shown:
+        table = opened(context, role, tensor, view)
+        shown.say(f"finding the widest axes of {table.rows:,} rows")
+        placed = project(table, most=points, seed=seed, centred=mean, all_rows=all_rows)
+        grouped = near = None
+        if clusters:
+            shown.say(f"putting rows into {clusters} clusters")
+            grouped = cluster(table, clusters, seed=seed, all_rows=all_rows)
+        if neighbours:
+            # Most of the time goes here; who does not want to wait can leave them out.
+            shown.say(f"finding the neighbours of {len(placed):,} rows (--neighbours 0: none)")
+            near = nearest(table, placed, neighbours, shown.share)
+        shown.say("drawing the page")
+        page = map_html(table, placed, near=near, clusters=grouped)
     write_whole(html, page)
-    lines = facts(table, shown, near, grouped)
+    lines = facts(table, placed, near, grouped)
     if as_json:
         about: dict[str, object] = {name.replace(" ", "_"): words for name, words in lines}
-        counts = {"shown": len(shown), "of": shown.chosen.of, "shares": shown.axes.shares}
+        counts = {"shown": len(placed), "of": placed.chosen.of, "shares": placed.axes.shares}
         print_json("map", {"page": str(html), "bytes": len(page.encode()), **counts, **about})
         return
-    typer.echo(f"{visible(str(html))}: {len(shown):,} rows, {len(page.encode()):,} bytes")
-    for name, words in lines[:-1]:
-        typer.echo(f"{name:<12}{visible(words)}")
+    show(f"{visible(str(html))}: {len(placed):,} rows, {len(page.encode()):,} bytes")
+    show(*(Prose(visible(words), f"{name:<12}", " " * 12) for name, words in lines[:-1]))
     close(context, table)
-
-
-def _telling() -> Told:
-    """Says on stderr, once, how long the neighbours will take, where that is long."""
-    begun = time.monotonic()
-    said = False
-
-    def told(done: int, of: int) -> None:
-        nonlocal said
-        left = (time.monotonic() - begun) * (of - done) / done
-        if not said and left > 5:
-            said = True
-            typer.echo(
-                f"ropewalk: neighbours of {of:,} rows, about {left:.0f} s more; "
-                "--neighbours 0 leaves them out, --points N shows fewer rows",
-                err=True,
-            )
-
-    return told

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.output import columns
 from ropewalk.cli.table.options import (
+    TABLE,
     AsJson,
     Role,
     RoleName,
     Tensor,
     View,
     ViewName,
+    at_work,
     close,
     opened,
     print_json,
@@ -27,8 +30,8 @@ Exact = Annotated[
     bool,
     typer.Option(
         "--exact",
-        help="Take words as the very bytes they show, ␣ for a space and <0x0A> for a byte; else "
-        "the word with a space before it is taken where that is a token.",
+        help="Take words as the very bytes they show: U+2423 for a space, <0x0A> for a byte. "
+        "Without it, the word with a space before it is taken where that is a token.",
     ),
 ]
 Texts = Annotated[
@@ -41,7 +44,8 @@ Ids = Annotated[list[int] | None, typer.Option("--id", metavar="N", help="A row 
 def near_command(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORD]...", help="Words that are tokens.")
+        list[str] | None,
+        typer.Argument(metavar="WORD...", help="Words that are tokens; or give --id or --text."),
     ] = None,
     ids: Ids = None,
     texts: Texts = None,
@@ -57,7 +61,10 @@ def near_command(
     k: Annotated[int, typer.Option("-k", "--top", help="How many neighbours.")] = 10,
     exact: Exact = False,
     all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="Compare with rows without a token, too.")
+        bool,
+        typer.Option(
+            "--all-rows", help="Compare with rows without a token, too.", rich_help_panel=TABLE
+        ),
     ] = False,
     role: Role = RoleName.INPUT,
     tensor: Tensor = None,
@@ -71,18 +78,20 @@ def near_command(
     from ropewalk.report.table_near import near_document, near_lines
     from ropewalk.tables.answer import answer
 
-    table = opened(context, role, tensor, view)
-    questions = _questions(
-        asked_for(table, words, ids, texts, exact=exact),
-        asked_for(table, plus, exact=exact),
-        asked_for(table, minus, exact=exact),
-        by_product=by_product,
-    )
-    answers = answer(table, questions, k, all_rows=all_rows)
+    with at_work("opening the table") as shown:
+        table = opened(context, role, tensor, view)
+        questions = _questions(
+            asked_for(table, words, ids, texts, exact=exact),
+            asked_for(table, plus, exact=exact),
+            asked_for(table, minus, exact=exact),
+            by_product=by_product,
+        )
+        shown.say("reading the rows")
+        answers = answer(table, questions, k, all_rows=all_rows)
     if as_json:
         print_json("near", near_document(answers, table))
         return
-    for line in near_lines(answers, table):
+    for line in near_lines(answers, table, columns()):
         typer.echo(line)
     close(context, table)
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ropewalk.cli.output import show
+from ropewalk.cli.progress import PATIENCE, Progress
+from ropewalk.report.layout import Command, Piece, Prose
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
@@ -27,21 +33,39 @@ class ViewName(StrEnum):
     AS_USED = "as_used"
 
 
-Role = Annotated[RoleName, typer.Option(help="The input table, the output head, or positions.")]
+TABLE = "Which table"
+"""The group of options that say what is looked at."""
+
+Role = Annotated[
+    RoleName,
+    typer.Option(
+        help="The input table, the output head, or learned positions.", rich_help_panel=TABLE
+    ),
+]
 Tensor = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The tensor, where several fit the role.")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="The tensor, where several fit the role.", rich_help_panel=TABLE
+    ),
 ]
 View = Annotated[
-    ViewName, typer.Option(help="As the file stores the rows, or scaled and normed as used.")
+    ViewName,
+    typer.Option(
+        help="Rows as the file stores them, or scaled and normed as the model uses them.",
+        rich_help_panel=TABLE,
+    ),
 ]
-AllRows = Annotated[bool, typer.Option("--all-rows", help="Take in rows without a token, too.")]
+AllRows = Annotated[
+    bool,
+    typer.Option("--all-rows", help="Take in rows without a token, too.", rich_help_panel=TABLE),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 IDENTITY_NOTE = (
     "A row is a token's identity, not its meaning in a sentence: one row serves both meanings of "
-    '"bank". For meaning in context: ropewalk table {model} context WORD "SENTENCE" "SENTENCE"'
+    '"bank". For meaning in context:'
 )
-"""Stands under every answer that was read off a table alone."""
+"""Stands under every answer that was read off a table alone, and a command under it."""
 
 
 def model_of(context: typer.Context) -> str:
@@ -61,19 +85,28 @@ def opened(
     return open_table(model_of(context), role.value, tensor=tensor, view=view.value)
 
 
-def identity_note(context: typer.Context) -> str:
-    """IDENTITY_NOTE with the model as it was named, safe to print."""
+def identity_note(context: typer.Context) -> tuple[Piece, ...]:
+    """IDENTITY_NOTE, and the command with the model as it was named, safe to print."""
     from ropewalk.report.text import visible
 
-    return IDENTITY_NOTE.format(model=visible(model_of(context)))
+    model = visible(model_of(context))
+    command = f'ropewalk table {model} context WORD "SENTENCE" "SENTENCE"'
+    return Prose(IDENTITY_NOTE), Command(command)
 
 
 def close(context: typer.Context, table: EmbeddingTable) -> None:
     """The lines under an answer read off a table: what was read, and what rows cannot tell."""
     from ropewalk.report.text import visible
 
-    typer.echo(f"\n{visible(table.line())}")
-    typer.echo(identity_note(context))
+    show("", Prose(visible(table.line())), *identity_note(context))
+
+
+@contextmanager
+def at_work(phase: str) -> Iterator[Progress]:
+    """Progress of what is quick on a small table and slow on a large one; `phase` comes first."""
+    with Progress(PATIENCE) as shown:
+        shown.say(phase)
+        yield shown
 
 
 def print_json(kind: str, document: dict[str, object]) -> None:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import typer
 
-from ropewalk.cli.table.options import model_of
+from ropewalk.cli.output import show
+from ropewalk.cli.table.options import at_work, model_of
+from ropewalk.report.layout import Prose
 
 
 @dataclass(frozen=True)
@@ -22,10 +24,14 @@ def print_overview(context: typer.Context) -> None:
     from ropewalk.tables.open import open_tables
     from ropewalk.tables.roles import ROLES
 
-    tables = open_tables(model_of(context))
+    with at_work("opening the tables"):
+        tables = open_tables(model_of(context))
     lines = [_Line("model", tables.title)]
     for role in ROLES:
         try:
+            if role == "output" and tables.tie.missing:
+                lines.append(_Line(role, "missing"))
+                continue
             table = tables.table(role)
         except UsageError:
             # No name is known for it, or several fit: what fits by shape is listed.
@@ -38,4 +44,4 @@ def print_overview(context: typer.Context) -> None:
                 lines.append(_Line("rows", table.coverage()))
     lines.append(_Line("tie", tables.tie.sentence))
     for line in lines:
-        typer.echo(f"{line.name:<10} {visible(line.text)}")
+        show(Prose(visible(line.text), f"{line.name:<10} ", " " * 11))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ropewalk.cli.table.options import AsJson, Tensor, model_of, print_json
+from ropewalk.cli.output import columns, console, show, show_path
+from ropewalk.cli.table.options import AsJson, Tensor, at_work, model_of, print_json
+from ropewalk.report.layout import Prose
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable, ModelTables
@@ -26,7 +28,8 @@ def positions_command(
     from ropewalk.errors import UsageError
     from ropewalk.tables.open import open_tables
 
-    tables = open_tables(model_of(context))
+    with at_work("opening the tables"):
+        tables = open_tables(model_of(context))
     table = _table(tables, tensor)
     if table is None:
         instead = _instead(tables)
@@ -35,19 +38,18 @@ def positions_command(
         if as_json:
             print_json("positions", {"model": tables.title, "table": None, "instead": instead})
         else:
-            typer.echo(instead)
+            show(Prose(instead))
         return
     _show(table, html, as_json=as_json)
 
 
 def _show(table: EmbeddingTable, html: Path | None, *, as_json: bool) -> None:
-    from rich.console import Console
-
     from ropewalk.report import table_positions
     from ropewalk.report.text import visible
     from ropewalk.tables.positions_table import measure
 
-    found = measure(table)
+    with at_work("measuring the positions"):
+        found = measure(table)
     if html is not None:
         from ropewalk.files import write_whole
         from ropewalk.report.table_positions_html import positions_html
@@ -57,15 +59,15 @@ def _show(table: EmbeddingTable, html: Path | None, *, as_json: bool) -> None:
         about: dict[str, object] = {"model": table.tables.title, "table": table.name}
         print_json("positions", about | table_positions.document(found))
         return
-    for line in table_positions.position_lines(found, visible(table.tables.title)):
+    for line in table_positions.position_lines(found, visible(table.tables.title), columns()):
         typer.echo(line)
     typer.echo()
-    console = Console(highlight=False)
-    for text in table_positions.map_lines(found):
-        console.print(text, soft_wrap=True)
-    typer.echo(f"\n{visible(table.line())}")
+    out = console()
+    for text in table_positions.map_lines(found, out.width):
+        out.print(text, soft_wrap=True)
+    show("", Prose(visible(table.line())))
     if html is not None:
-        typer.echo(f"The page is {visible(str(html))}")
+        show_path(f"The page is {visible(str(html))}")
 
 
 def _table(tables: ModelTables, tensor: str | None) -> EmbeddingTable | None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.output import columns
+from ropewalk.cli.progress import Progress
 from ropewalk.cli.table.context import whole_model
 from ropewalk.cli.table.options import (
     AsJson,
@@ -18,11 +20,13 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
+    at_work,
     close,
     model_of,
     opened,
     print_json,
 )
+from ropewalk.report.layout import lines
 
 if TYPE_CHECKING:
     from ropewalk.explain.layer_score import LayerScores
@@ -105,11 +109,12 @@ def score_command(
     from ropewalk.tables.score.lookup import Lookup, Spelling
     from ropewalk.tables.tokeniser import tokeniser
 
-    table = opened(context, role, tensor, view)
-    cut = None
-    if pieces and table.vocabulary is not None:
-        cut = tokeniser(table.vocabulary)
-    lookup = Lookup(table, Spelling(spelling.value), fold=fold, pieces=cut)
+    with at_work("opening the table"):
+        table = opened(context, role, tensor, view)
+        cut = None
+        if pieces and table.vocabulary is not None:
+            cut = tokeniser(table.vocabulary)
+        lookup = Lookup(table, Spelling(spelling.value), fold=fold, pieces=cut)
     _print_table(context, table, held, lookup, as_json=as_json)
 
 
@@ -135,13 +140,18 @@ def _sets(
 def _print_table(
     context: typer.Context, table: EmbeddingTable, held: _Sets, lookup: Lookup, *, as_json: bool
 ) -> None:
-    from ropewalk.report.table_score import analogy_lines, form_line, pair_lines
+    from ropewalk.report.table_score import WIDTH, analogy_lines, form_line, pair_lines
     from ropewalk.tables.score.analogies import score_analogies
     from ropewalk.tables.score.pairs import score_pairs, table_vectors
 
     vector = table_vectors(table, lookup)
-    paired: list[PairScore] = [score_pairs(one, vector) for one in held.pairs]
-    answered: list[AnalogyScore] = [score_analogies(table, one, lookup) for one in held.analogies]
+    paired: list[PairScore] = []
+    answered: list[AnalogyScore] = []
+    with at_work("reading the rows") as shown:
+        paired += (score_pairs(one, vector) for one in held.pairs)
+        for one in held.analogies:
+            shown.say(f"answering {one.name}")
+            answered.append(score_analogies(table, one, lookup, share=shown.share))
     if as_json:
         document: dict[str, object] = {
             "table": {"tensor": table.name, "shape": table.shape, "view": table.view},
@@ -154,32 +164,32 @@ def _print_table(
         print_json("score", document)
         return
     blocks = [pair_lines(paired)] if paired else []
-    for lines in (*blocks, *(analogy_lines(score) for score in answered)):
-        for line in lines:
+    out = min(columns(), WIDTH)
+    for pieces in (*blocks, *(analogy_lines(score) for score in answered)):
+        for line in lines((*pieces, ""), out):
             typer.echo(line)
-        typer.echo("")
-    for line in form_line(lookup.used, fold=lookup.fold):
+    for line in lines(form_line(lookup.used, fold=lookup.fold), out):
         typer.echo(line)
     close(context, table)
 
 
 def _print_layers(context: typer.Context, held: _Sets, frame: str | None, *, as_json: bool) -> None:
-    from ropewalk.cli.bar import shared_bar
     from ropewalk.errors import UsageError
     from ropewalk.explain.layer_score import NEUTRAL, layer_scores
-    from ropewalk.report.table_score import layer_lines
+    from ropewalk.report.table_score import WIDTH, layer_lines
 
     if not held.pairs:
         raise UsageError("--layers scores judged pairs; give --set wordsim353 or --pairs FILE")
-    name, model, tokenizer = whole_model(model_of(context))
-    with shared_bar("words through the model") as share:
+    with Progress() as shown:
+        name, model, tokenizer = whole_model(model_of(context), shown)
+        shown.say("reading words through the model")
         found: LayerScores = layer_scores(
             model,
             tokenizer,
             held.pairs,
             name=name,
             frame=NEUTRAL if frame is None else frame,
-            share=share,
+            share=shown.share,
         )
     if as_json:
         layers = [
@@ -193,7 +203,7 @@ def _print_layers(context: typer.Context, held: _Sets, frame: str | None, *, as_
         document = {"model": name, "frame": found.frame, "pieces": found.pieces.value}
         print_json("score", {**document, "layers": layers})
         return
-    for line in layer_lines(found):
+    for line in lines(layer_lines(found), min(columns(), WIDTH)):
         typer.echo(line)
 
 

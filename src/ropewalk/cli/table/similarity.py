@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ropewalk.cli.output import console, show_path
 from ropewalk.cli.table.near import Exact, Ids, Texts, asked_for
 from ropewalk.cli.table.options import (
     AsJson,
@@ -15,6 +16,7 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
+    at_work,
     close,
     opened,
     print_json,
@@ -24,7 +26,8 @@ from ropewalk.cli.table.options import (
 def similarity_command(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORD]...", help="Words that are tokens.")
+        list[str] | None,
+        typer.Argument(metavar="WORD...", help="Words that are tokens; or give --id or --text."),
     ] = None,
     ids: Ids = None,
     texts: Texts = None,
@@ -38,8 +41,6 @@ def similarity_command(
     as_json: AsJson = False,
 ) -> None:
     """The cosine of two words, or a heat map of more, with the rows of --id and --text behind."""
-    from rich.console import Console
-
     from ropewalk.report.table_similarity import (
         similarity_document,
         similarity_html,
@@ -48,7 +49,8 @@ def similarity_command(
     from ropewalk.report.text import visible
     from ropewalk.tables.answer import cosines_between
 
-    table = opened(context, role, tensor, view)
+    with at_work("opening the table"):
+        table = opened(context, role, tensor, view)
     asked = asked_for(table, words, ids, texts, exact=exact)
     cosines = cosines_between(table, asked)
     if html is not None:
@@ -58,9 +60,9 @@ def similarity_command(
     if as_json:
         print_json("similarity", similarity_document(asked, cosines, table))
         return
-    console = Console(highlight=False, markup=False)
-    for line in similarity_lines(asked, cosines, table):
-        console.print(line, soft_wrap=True)
+    out = console()
+    for line in similarity_lines(asked, cosines, table, out.width):
+        out.print(line, soft_wrap=True, markup=False)
     close(context, table)
     if html is not None:
-        typer.echo(f"The page is {visible(str(html))}")
+        show_path(f"The page is {visible(str(html))}")

@@ -9,6 +9,7 @@ from typing import TypeVar
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.scaling import Scaling
 from ropewalk.rope.spec import LayerGroup, Rotary
+from ropewalk.short import short
 
 _Kind = TypeVar("_Kind", bound=Scaling)
 
@@ -19,6 +20,7 @@ NEUTRAL = frozenset(
 """Keys of a rope dictionary that are no parameters of a scaling."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Given:
     """One group of layers as an engine finds it.
@@ -61,6 +63,7 @@ class Given:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Effect:
     """What an engine makes of it.
@@ -81,6 +84,7 @@ class Effect:
 Rule = Callable[[Given], Effect]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Engine:
     """An engine: its name with the version its rules were read from, and a rule a type.
@@ -93,6 +97,7 @@ class Engine:
     before: Callable[[Given], Effect | None] = field(default=lambda given: None)  # noqa: ARG005
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class EngineView:
     """What one engine computes for one group of layers.
@@ -131,6 +136,7 @@ class EngineView:
         return None if self.claim is None else self.claim.softmax_factor
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Parting:
     """Where two engines part, for a prompt of `length` tokens.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given
 from ropewalk.dialects.engines.transformers import fixed_base, linear, proportional, unscaled
-from ropewalk.dialects.hf.lengths import ORIGINAL
+from ropewalk.dialects.hf.lengths import CONVERTER_LENGTH, ORIGINAL
 from ropewalk.rope.frequencies import yarn_mscale
 from ropewalk.rope.scaling import (
     DynamicNtk,
@@ -19,10 +19,21 @@ from ropewalk.rope.scaling import (
     Yarn,
 )
 
-CONVERTER_LENGTH = 8192
-"""The converter's reference length for llama3 where the top of the file names none."""
 FINE_YARN = frozenset({"mistral3", "ministral3"})
 """Model types of which it reads the ends of YaRN's ramp and, beside latent attention's, mscale."""
+
+BAKES_LLAMA3 = frozenset(
+    "apertus arcee deci exaone exaone4 exaone4_5_text granite granitemoe granitemoehybrid llama "
+    "llama4_text ministral3 mistral mistral3 mixtral nemotron-nas smollm3".split()
+)
+"""Model types whose converter class makes a tensor of llama3's divisors: `generate_extra_tensors`
+of `conversion/llama.py` and of the classes that inherit it, `exaone.py` and `deci.py`. The common
+class (`conversion/base.py`) leaves llama3 to them, so that other files turn without it."""
+WRITES_LISTS = frozenset({"phi3", "phi4_multimodal", "phimoe", "minicpm", "minicpm3"})
+"""Model types whose converter class writes longrope's lists (`conversion/phi.py`, `minicpm.py`);
+the common class writes the type's name alone."""
+WITHOUT_AMPLITUDE = frozenset({"minicpm", "minicpm3"})
+"""Of those, the ones that get no amplitude: it is 1 then."""
 
 
 def dynamic(given: Given) -> Effect:
@@ -73,6 +84,9 @@ def llama3(given: Given) -> Effect:
     if scaling.low_freq_factor == scaling.high_freq_factor:
         rule = "the converter stops: low_freq_factor and high_freq_factor must differ"
         return Effect(None, read=read, rules=(rule,))
+    if given.model_type not in BAKES_LLAMA3:
+        rule = "the converter has no llama3 rule for this family: the converted file has none"
+        return replace(unscaled(given), rules=(rule,))
     anchor = given.length(ORIGINAL) or CONVERTER_LENGTH
     rules: tuple[str, ...] = ()
     if anchor == scaling.anchor_length:
@@ -85,7 +99,11 @@ def llama3(given: Given) -> Effect:
 
 def longrope(given: Given) -> Effect:
     """One list a context, by its size; the converter writes the amplitude by the lengths."""
-    return _by_context(given, given.scaling(LongRope), None)
+    if given.model_type not in WRITES_LISTS:
+        rule = "the converter writes no lists for this family: the converted file turns without"
+        return replace(unscaled(given), rules=(rule,))
+    amplitude = 1.0 if given.model_type in WITHOUT_AMPLITUDE else None
+    return _by_context(given, given.scaling(LongRope), amplitude)
 
 
 def _by_context(given: Given, scaling: LongRope, amplitude: float | None) -> Effect:

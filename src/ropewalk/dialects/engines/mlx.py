@@ -29,6 +29,11 @@ from ropewalk.rope.scaling import (
 DEFAULT_LENGTH = 4096
 """The original length that its YaRN takes where the file names none."""
 
+SCALING_UNREAD = frozenset({"qwen3_moe", "gpt_neox", "llama4_text"})
+"""Model types whose model files turn by the base alone."""
+SCALING_NEEDED = frozenset({"deepseek_v2", "glm4_moe"})
+"""Model types whose model files stop without a `rope_scaling`."""
+
 
 def yarn(given: Given) -> Effect:
     """A = m(s, mscale, 1 if absent) / m(s, mscale_all_dim, 0 if absent); no attention_factor."""
@@ -60,8 +65,20 @@ def longrope(given: Given) -> Effect:
 
 
 def before(given: Given) -> Effect | None:
-    """It reads no GGUF file."""
-    return Effect(None, rules=("does not read GGUF files",)) if given.from_gguf else None
+    """It reads no GGUF file, and some model files read fewer keys than the others.
+
+    Seen on mlx-lm 0.32.2, by the tables of models that it built.
+    """
+    scaling = given.rotary.scaling
+    if given.from_gguf:
+        return Effect(None, rules=("does not read GGUF files",))
+    if given.model_type in SCALING_UNREAD and not isinstance(scaling, Unscaled):
+        return replace(unscaled(given), rules=("rope_scaling is not read for this family",))
+    if given.model_type in SCALING_NEEDED and given.config.get("rope_scaling") is None:
+        return Effect(None, rules=("stops with an error where rope_scaling is missing",))
+    if given.model_type == "phi3" and isinstance(scaling, LongRope) and "type" not in given.keys:
+        return Effect(None, rules=("stops with an error: it wants the key type in rope_scaling",))
+    return None
 
 
 MLX = Engine(

@@ -14,8 +14,10 @@ from typing import Literal
 
 from ropewalk.rope.sections import SectionLayout
 from ropewalk.rope.spec import Layout, Placement
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class WindowPattern:
     """Which layers see a window: all of every `period` but one, which sees everything.
@@ -37,6 +39,7 @@ class WindowPattern:
         return layer % self.period == (0 if self.full_first else self.period - 1)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ArchFacts:
     """One architecture.

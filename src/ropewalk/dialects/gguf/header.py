@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from ropewalk.dialects.gguf.types import ARRAY, BOOL, FIXED, STRING, TENSOR_TYPES
 from ropewalk.errors import GgufError
+from ropewalk.short import short
 
 MAX_KEPT_ELEMENTS = 1024
 """Longer arrays are kept as their type and count."""
@@ -38,6 +39,7 @@ _U64 = struct.Struct("<Q")
 _AGAIN = "the file is damaged or incomplete: download it again"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class SkippedArray:
     """An array, or a very long string, that was stepped over: its element type and count."""
@@ -50,6 +52,7 @@ GgufScalar = int | float | bool | str
 GgufValue = GgufScalar | tuple[GgufScalar, ...] | SkippedArray
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
     """One entry of the tensor list.
@@ -66,6 +69,7 @@ class TensorInfo:
     n_bytes: int
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
     """What a GGUF file says before its weights. `data_start` is a byte offset in the file."""

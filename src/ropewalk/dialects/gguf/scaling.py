@@ -8,10 +8,11 @@ before everything else.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ropewalk.dialects.gguf.archs import ArchFacts
+from ropewalk.dialects.gguf.archs import ARCHITECTURES, ArchFacts
 from ropewalk.dialects.gguf.keys import Keys
 from ropewalk.errors import GgufError
 from ropewalk.rope import checks
@@ -30,6 +31,7 @@ from ropewalk.rope.scaling import (
     Yarn,
 )
 from ropewalk.rope.spec import Rotary
+from ropewalk.short import short
 
 LLAMA3_LENGTH = 8192
 """The reference length of Llama 3's rule, for which converters compute `rope_freqs`."""
@@ -42,6 +44,7 @@ STILL_DIVISOR = 1e30
 _TYPES = ("none", "linear", "yarn", "longrope")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Heads:
     """Sizes of one kind of layer: channels of a head, and how many of them turn."""
@@ -128,6 +131,7 @@ class ScalingReader:
                 warn=True,
             )
             return UnknownScaling(kind, (("factor", f"{factor:g}"),)), "rope.scaling.type"
+        self._check_share()
         extrapolation = self._yarn_number("ext_factor", 1.0 if kind == "yarn" else 0.0)
         if extrapolation is None or extrapolation < 0:
             extrapolation = 1.0 if kind == "yarn" else 0.0
@@ -142,6 +146,18 @@ class ScalingReader:
             name = "rope.scaling.factor" if keys.has("rope.scaling.factor") else "rope.scale_linear"
             return Linear(factor), f"{name}, without a type: linear"
         return Linear(factor), "rope.scaling.factor"
+
+    def _check_share(self) -> None:
+        """yarn_ext_factor is a share; a factor in its place is no schedule that could be served."""
+        key = "rope.scaling.yarn_ext_factor"
+        value = self.keys.number(key, negative=True)
+        if value is not None and value > 1.0:
+            raise GgufError(
+                f"{self.keys.header.path}: {self.keys.name(key)} is {value:g}, and it is a share "
+                "from 0 to 1, of which 1 is YaRN: the scaling's factor stands in the wrong key, "
+                f"where 1 is right ({self.keys.name('rope.scaling.factor')} is "
+                f"{self.factor:g}); set the key to 1, or convert the model anew"
+            )
 
     def _alpha(self, source: str) -> tuple[Scaling, str]:
         """No scaling, or the fixed larger base that Hunyuan's converter leaves to the loader."""
@@ -191,11 +207,19 @@ class ScalingReader:
         if value is None or name in self.facts.yarn_reads:
             return value
         if value != usual:
+            known = self.keys.arch in ARCHITECTURES
+            # A share between is no schedule that training has seen: no option for it.
+            option = known and name != "ext_factor"
             self.keys.remark(
                 "yarn-key-unread",
                 f"{self.keys.name(key)} is {value:g}, and llama.cpp does not read it for "
-                f"{self.keys.arch}: it computes with {usual:g}",
-                f"state it when serving, with --yarn-{name.replace('_', '-')}",
+                f"{self.keys.arch}: it computes with {usual:g}"
+                if known
+                else f"{self.keys.name(key)} is {value:g}, and whether llama.cpp reads it for "
+                f"{self.keys.arch} is not known here: {usual:g} is taken",
+                f"state it when serving: --yarn-{name.replace('_', '-')} {value:g}"
+                if option
+                else "",
                 warn=True,
             )
         return None
@@ -245,7 +269,7 @@ class ScalingReader:
                 "longrope-amplitude-missing",
                 f"{self.keys.name('rope.scaling.attn_factor')} is missing, so that llama.cpp "
                 "turns with amplitude 1; the published rule gives sqrt(1 + ln s / ln L)",
-                "convert the model anew",
+                f"set it to {self._longrope_amplitude():.7g} if the model was trained by that rule",
                 warn=True,
             )
         if self.factor != 1.0 and self.type != "none":
@@ -265,6 +289,11 @@ class ScalingReader:
             attention_factor=1.0 if self.attn_factor is None else self.attn_factor,
         )
         return scaling, f"tensors {long} and {short}"
+
+    def _longrope_amplitude(self) -> float:
+        """What the published rule gives for the two lengths in the file."""
+        stretch = max(self.context_length / self.trained, 1.0)
+        return math.sqrt(1.0 + math.log(stretch) / math.log(self.trained))
 
     def _pair_divisors(self, name: str, base: float, heads: Heads) -> tuple[Scaling, str]:
         """A divisor a pair, times the linear factor where there is one."""
@@ -290,7 +319,7 @@ class ScalingReader:
                     "divisors-and-scaling",
                     f"the tensor {name} and {self.plain_source} both rescale; what they make "
                     "together is not computed here",
-                    "remove one of the two from the file",
+                    "convert the model anew: which of the two was meant is not in the file",
                     warn=True,
                 )
                 detail = (("tensor", name), ("with", self.plain_source))

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ropewalk.short import short
 
+
+@short
 @dataclass(frozen=True, slots=True)
 class ValueType:
     """A metadata value of fixed size: its name, bytes, and `struct` code without byte order."""
@@ -38,6 +41,7 @@ FIXED: dict[int, ValueType] = {
 """Metadata value types by code, but for STRING and ARRAY, whose size is in the file."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """How a tensor's elements are stored: `block` elements in `size` bytes."""

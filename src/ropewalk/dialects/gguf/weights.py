@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ropewalk.errors import GgufError
+from ropewalk.short import short
 
 Numbers = Literal["F16", "F32"]
 """What matrices are written in where they are not kept as stored."""
@@ -16,6 +17,7 @@ _FILE_TYPES: dict[str, int] = {"F32": 0, "F16": 1}
 """llama.cpp's numbers for files of which all, or most, is that."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Weights:
     """How tensors go into the copy; `numbers` None: as they are.

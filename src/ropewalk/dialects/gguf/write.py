@@ -39,6 +39,7 @@ from ropewalk.rope.scaling import (
 )
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import gguf
@@ -70,6 +71,7 @@ Value = str | int | float | tuple[int, ...] | None
 """What a key is given; a tuple is written as an array of 32-bit integers."""
 
 
+@short
 @dataclass(slots=True)
 class Changes:
     """What differs in the copy: keys without their prefix (None: taken out), schedule tensors,
@@ -152,6 +154,15 @@ def plan_changes(spec: PositionSpec, header: GgufHeader) -> Changes:
         changes.keys["rope.scaling.original_context_length"] = spec.trained.tokens
     _plan_scaling(whole, keys, facts, changes)
     return changes
+
+
+def check_holds(spec: PositionSpec, architecture: str) -> None:
+    """Raise ScheduleError, naming what is lost, unless a file of this architecture can say `spec`.
+
+    For a file that is not there yet. What the file has of its own is not known, and not compared.
+    """
+    stated = {"general.architecture": architecture}
+    plan_changes(spec, GgufHeader(Path(f"{architecture}.gguf"), 3, 0, stated, {}, 0))
 
 
 def _base(rotary: Rotary) -> float:

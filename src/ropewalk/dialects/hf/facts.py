@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ropewalk.rope.spec import Layout
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Every:
     """Of each `period` layers one is `rare`, the first or the last; the rest are `common`.
@@ -28,6 +30,7 @@ class Every:
     to_the_end: bool = False
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Windowed:
     """All layers use `sliding_window` wherever it is set, as layers of the kind `word`."""
@@ -35,11 +38,13 @@ class Windowed:
     word: str = "sliding_attention"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Switched:
     """`use_sliding_window` turns the window on, for layers from `max_window_layers` on."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Uniform:
     """All layers alike, without a window; a `sliding_window` key is not read."""
@@ -48,6 +53,7 @@ class Uniform:
 Pattern = Every | Windowed | Switched | Uniform
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LocalRope:
     """Sliding layers have a base of their own (`key`, "" where no key states it), and the
@@ -60,6 +66,7 @@ class LocalRope:
     flat: bool = False
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RotaryFacts:
     """A rotary family.
@@ -110,6 +117,7 @@ class RotaryFacts:
     flat_yarn: Mapping[str, object] = field(default_factory=dict)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class LearnedFacts:
     """A learned table; `offset` rows serve no position, counted in the length key or beside it."""
@@ -119,6 +127,7 @@ class LearnedFacts:
     offset_counted: bool = False
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class AlibiFacts:
     """ALiBi by architecture."""
@@ -126,6 +135,7 @@ class AlibiFacts:
     claimed: int | None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class BucketFacts:
     """T5's learned bias for buckets of distance.
@@ -138,6 +148,7 @@ class BucketFacts:
     scaled: bool = False
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class SinusoidalFacts:
     """Fixed sines and cosines."""
@@ -145,6 +156,7 @@ class SinusoidalFacts:
     claimed: int | None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class UnrotatedFacts:
     """Attention without position, among or without recurrent layers."""

@@ -27,6 +27,7 @@ from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, TRAINED_KEYS
 from ropewalk.dialects.hf.rope import BASE_KEYS
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ConfigError
+from ropewalk.short import short
 
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
 ROPE_KEYS = (
@@ -40,6 +41,7 @@ ROPE_KEYS = (
 _OTHER_KEYS = ("alibi", "attn_config", "relative_attention_num_buckets", "no_rope_layers")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Family:
     """The text model's section, its type as transformers names it ("" when unstated), facts.
@@ -88,13 +90,17 @@ def _text_part(whole: Section, notes: Notes) -> Section:
         for key in TEXT_PARTS:
             part = config.section(key) if key in config.values else None
             if part is not None and part.values:
-                outer = [k for k in ("rope_scaling", "rope_parameters") if config.has(k)]
+                both = ("rope_scaling", "rope_parameters")
+                outer = [k for k in both if config.has(k)]
+                inner = [k for k in both if part.has(k)]
                 if outer:
                     notes.warn(
                         "outer-rope-keys-not-read",
                         f"{', '.join(config.name(k) for k in outer)} stands outside "
                         f"{part.path}, where the text model does not look",
-                        f"move it into {part.path}",
+                        f"remove it: {part.path} has {' and '.join(inner)} of its own"
+                        if inner
+                        else f"move it into {part.path}, if the text model was trained with it",
                     )
                 config = part
                 break
@@ -109,6 +115,14 @@ def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
         return AlibiFacts(claimed=2048)
     if kind == "alibi" or (facts is None and config.flag("alibi")):
         return AlibiFacts(claimed=None)
+    if facts is None and _turns_nothing(config):
+        notes.warn(
+            "unknown-model-type",
+            f"model_type {model_type!r} is not known here; its keys say that nothing turns, and "
+            "what else tells positions is not known",
+            "look in the model's code whether some layers are told positions in another way",
+        )
+        return UnrotatedFacts(claimed=None)
     if model_type == "granitemoehybrid" and kind == "rope":
         return RotaryFacts(claimed=2048)
     if model_type == "zamba2" and config.flag("use_mem_rope"):
@@ -130,6 +144,11 @@ def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
     return _unknown(config, model_type, notes)
 
 
+def _turns_nothing(config: Section) -> bool:
+    """Whether a file of latent attention says that no channel turns."""
+    return config.values.get("qk_rope_head_dim") == 0 or config.flag("mla_use_nope") is True
+
+
 def _unknown(config: Section, model_type: str, notes: Notes) -> Facts | None:
     """The general rules, for files whose keys show that they are rotary."""
     if not any(config.has(key) for key in (*ROPE_KEYS, *_OTHER_KEYS)):
@@ -137,7 +156,10 @@ def _unknown(config: Section, model_type: str, notes: Notes) -> Facts | None:
             notes.warn(
                 "encoding-unknown",
                 "the file names a length and nothing that tells the kind of positional encoding",
-                "name the model's architecture in model_type",
+                f"look in the code of {model_type!r}, which is not known here, for how it tells "
+                "positions"
+                if model_type
+                else "name the model's architecture in model_type",
             )
         return None
     if model_type:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ropewalk.dialects.hf.facts import Every, Facts, RotaryFacts, Switched, Uniform, Windowed
 from ropewalk.dialects.hf.values import MAX_COUNT, MAX_LENGTH, Notes, Section
 from ropewalk.rope.spec import Length, Window
+from ropewalk.short import short
 
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
 HYBRID, HYBRID_SLIDING = "hybrid", "hybrid_sliding"
@@ -33,6 +34,7 @@ _ZAMBA2 = frozenset({6, 12, 18, 24, 30, 36, 42, 47, 51})
 _NEMOTRON = {"M": "mamba", "-": "mlp", "*": FULL, "E": "moe"}
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of layer and whether its attention is rotated."""
@@ -46,6 +48,7 @@ class Kind:
         return self.word in ATTENDING
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Layers:
     """The kinds in order of first appearance, with the layers of each (empty when unknown)."""

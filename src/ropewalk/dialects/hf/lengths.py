@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ropewalk.dialects.hf.facts import BucketFacts, Facts
 from ropewalk.dialects.hf.values import MAX_LENGTH, Notes, Section
 from ropewalk.rope.spec import Length
+from ropewalk.short import short
 
 CLAIMED_KEYS = (
     "max_position_embeddings",
@@ -24,9 +25,13 @@ CLAIMED_KEYS = (
     "model_max_length",
 )
 ORIGINAL = "original_max_position_embeddings"
+CONVERTER_LENGTH = 8192
+"""llama.cpp's converter reads llama3's reference length at the top of the file alone, and takes
+this one where it is not there (`generate_extra_tensors` in `conversion/llama.py`)."""
 TRAINED_KEYS = (ORIGINAL, "initial_context_length", "max_trained_positions")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Lengths:
     """What the files say of length, in tokens."""

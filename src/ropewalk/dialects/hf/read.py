@@ -124,7 +124,7 @@ def _rotary_spec(
         groups.append(LayerGroup(_group_name(kind, layers), indices, encoding, window, softmax))
     remark_on_unused_window(config, layers, facts, notes)
     _remark_on_family(family, facts, layers, lengths, notes)
-    _remark_on_class(family, keys, notes)
+    _remark_on_class(family, keys, lengths, notes)
     return _spec(family, keys.spelling, groups, lengths, notes)
 
 
@@ -237,7 +237,7 @@ def _remark_on_mlp(kind: Kind, indices: tuple[int, ...], notes: Notes) -> None:
     )
 
 
-def _remark_on_class(family: Family, keys: RopeKeys, notes: Notes) -> None:
+def _remark_on_class(family: Family, keys: RopeKeys, lengths: Lengths, notes: Notes) -> None:
     """What the configuration class of one model type does with keys that look plain."""
     config = family.config
     match family.model_type:
@@ -252,7 +252,7 @@ def _remark_on_class(family: Family, keys: RopeKeys, notes: Notes) -> None:
                     "where release 4.57 gives it to all; described here as in 4.57",
                     "state rope_theta in rope_parameters.sliding_attention",
                 )
-        case "zamba2" if config.flag("use_long_context"):
+        case "zamba2" if config.flag("use_long_context") and lengths.claimed.tokens != 16384:
             notes.warn(
                 "claim-overruled",
                 f"{config.name('use_long_context')} is true: transformers sets "

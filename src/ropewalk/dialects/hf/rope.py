@@ -14,6 +14,7 @@ from ropewalk.dialects.hf.facts import LocalRope, RotaryFacts
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ConfigError
 from ropewalk.rope.spec import Placement
+from ropewalk.short import short
 
 LAYER_KINDS = frozenset(
     {"full_attention", "sliding_attention", "chunked_attention", "linear_attention"}
@@ -30,6 +31,7 @@ BASE_KEYS = (
 )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RopeKeys:
     """The rope dictionaries that count.
@@ -139,7 +141,7 @@ def _local_families(
             "flat-rope-parameters-ignored",
             f"{config.name('rope_parameters')} is flat, but this family reads it only by "
             "kind of layer; transformers uses its defaults instead",
-            "write it as {full_attention: {...}, sliding_attention: {...}}",
+            "write it as {full_attention: {...}}; sliding layers keep a base of their own",
         )
     path = config.name("rope_scaling" if old is not None or new is None else "rope_parameters")
 
@@ -189,11 +191,16 @@ def _remark_on_both(old: Section, new: Section, notes: Notes) -> None:
     """Both spellings in one file."""
     ignored = f"{old.path} and {new.path} are both present; transformers takes {old.path}"
     if dict(old.values) == dict(new.values):
-        notes.note("both-rope-keys", f"{ignored}; they are equal", "keep one of them")
+        notes.note(
+            "both-rope-keys",
+            f"{ignored}; they are equal",
+            "leave both as they are: older releases and mlx-lm read rope_scaling alone",
+        )
     else:
         notes.warn("both-rope-keys", f"{ignored} and they differ", "remove the one that is wrong")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Dims:
     """Channels of a head, how many of them turn (None where the file does not say), and which."""

@@ -162,11 +162,16 @@ def _remark_on_unread_bases(config: Section, facts: RotaryFacts, notes: Notes) -
     read = set(facts.base_keys) | ({facts.local.key} if facts.local else set())
     for key in BASE_KEYS:
         if key not in read and config.has(key):
+            there = [name for name in facts.base_keys if config.has(name)]
             notes.warn(
                 "base-key-not-read",
                 f"{config.name(key)} is there, but transformers reads "
                 f"{', '.join(facts.base_keys) or 'no such key'} for this family",
-                "move the value to the key that is read",
+                "remove the one of the two that training did not use"
+                if there
+                else f"move the value to {facts.base_keys[0]}, if training used it"
+                if facts.base_keys
+                else "remove it: nothing reads it there",
             )
 
 

@@ -27,8 +27,10 @@ from ropewalk.rope.scaling import (
     Yarn,
 )
 from ropewalk.rope.spec import Length
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a rope dictionary's meaning depends on beside itself.
@@ -85,7 +87,7 @@ def type_of(rope: Section, notes: Notes) -> str:
         notes.warn(
             "no-rope-type",
             f"{rope.path} gives a factor and no rope_type, so nothing is scaled",
-            'add "rope_type"',
+            "find out whether training scaled by it: if so, add its rope_type; if not, remove it",
         )
     return _ALIASES.get(name, name) if name else "default"
 
@@ -157,11 +159,15 @@ def _yarn(rope: Section, around: Surroundings) -> Scaling:
     all_dim = rope.number("mscale_all_dim", zero=True)
     if bool(mscale) != bool(all_dim) and not rope.has("attention_factor"):
         alone = "mscale" if mscale else "mscale_all_dim"
+        latent = around.config.has("qk_rope_head_dim")
         around.notes.note(
             "mscale-ignored",
             f"{rope.name(alone)} stands without its partner; transformers uses mscale and "
             "mscale_all_dim only as a pair for the amplitude",
-            "other engines do read it alone: state attention_factor",
+            "look in the model's code what stands for the missing one there"
+            if latent
+            else "remove it if the model was trained by transformers' rule, where nothing changes "
+            "without it: other engines do read it alone",
         )
     return Yarn(
         factor=_factor_or_ratio(rope, around, original),
@@ -246,7 +252,9 @@ def original_length(rope: Section, around: Surroundings) -> int:
             f"{around.config.name(ORIGINAL)} is not there; transformers' {around.model_type} "
             f"computes with its default {around.original}"
             + (f" and not with {rope.name(ORIGINAL)} {inner}" if inner else ""),
-            f"state {ORIGINAL} beside the rope dictionary",
+            f"state {ORIGINAL} {inner} beside the rope dictionary, if that is the trained length"
+            if inner
+            else f"state the trained length as {ORIGINAL} beside the rope dictionary",
         )
         return around.original
     value = (inner or outer) if around.nested else (outer or inner)

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.rope.sections import SectionLayout, in_turns
 from ropewalk.rope.spec import Rotary
+from ropewalk.short import short
 
 COUNTS, IN_TURNS = "mrope_section", "mrope_interleaved"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Sections:
     """Pairs of each axis, none for one axis, and how they are dealt out."""
@@ -66,7 +68,8 @@ def read_sections(rope: Section, pairs: int | None, model_type: str, notes: Note
         return Sections()
     if pairs is not None and not _fit(counts, layout, pairs):
         notes.warn("mrope-sections-do-not-fit", _misfit(rope, counts, pairs),
-                   "make the sections sum to half the rotary dimension"
+                   "take the sections from the publisher's file; engines need a sum of half the "
+                   "rotary dimension"
                    + (", the first the longest" if layout == "interleaved" else ""))  # fmt: skip
         return Sections()
     return Sections(counts, layout)

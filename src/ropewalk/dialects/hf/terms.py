@@ -22,6 +22,7 @@ from ropewalk.rope.scaling import (
     name_of,
 )
 from ropewalk.rope.spec import Rotary
+from ropewalk.short import short
 
 PARAMETERS = frozenset(
     {"rope_type", "type", "rope_theta", "partial_rotary_factor", "factor", "alpha", ORIGINAL}
@@ -36,6 +37,7 @@ UNIT_LENGTH = 8192
 """tokens; stands where a rule needs some length and its numbers do not depend on it."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Terms:
     """A base and the keys of a schedule beside it.

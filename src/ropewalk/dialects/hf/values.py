@@ -19,6 +19,7 @@ from typing import Literal, TypeVar
 
 from ropewalk.errors import ConfigError
 from ropewalk.rope.spec import Remark
+from ropewalk.short import short
 
 _Item = TypeVar("_Item")
 
@@ -35,6 +36,7 @@ MAX_NUMBER = 1e15
 """Bases, factors and multipliers; the largest base seen is below 1e12."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Section:
     """One JSON object, with the names by which to speak of it.
@@ -155,6 +157,7 @@ class Section:
         return tuple(found)
 
 
+@short
 @dataclass(slots=True)
 class Notes:
     """What a reader noticed; each (code, text) once, in the order of noticing."""

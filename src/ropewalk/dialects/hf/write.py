@@ -14,7 +14,7 @@ from typing import Literal
 from ropewalk.dialects.hf.facts import RotaryFacts
 from ropewalk.dialects.hf.family import Family, find_family
 from ropewalk.dialects.hf.layers import SLIDING, read_layers
-from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, ORIGINAL
+from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, CONVERTER_LENGTH, ORIGINAL
 from ropewalk.dialects.hf.read import read_config
 from ropewalk.dialects.hf.rope import select_rope
 from ropewalk.dialects.hf.sections import section_keys
@@ -159,6 +159,9 @@ class _Writer:
             self.text[ORIGINAL] = terms.original
         if terms.original is not None and self.family.model_type in _LONGROPE_ONLY:
             # These classes have a default for the outer key, which would win.
+            self.text[ORIGINAL] = terms.original
+        if terms.keys["rope_type"] == "llama3" and terms.original != CONVERTER_LENGTH:
+            # Where llama.cpp's converter looks for it; transformers takes the outer one too.
             self.text[ORIGINAL] = terms.original
         return terms
 

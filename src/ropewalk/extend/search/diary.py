@@ -17,10 +17,12 @@ from typing import Self
 from ropewalk.errors import StoreError
 from ropewalk.extend.search.genome import Genome
 from ropewalk.prove.lock import FolderLock
+from ropewalk.short import short
 
 DIARY = "search.jsonl"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Tried:
     """A genome and what it scored. `source` is a method's name, or "child".

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from ropewalk.short import short
+
 STEP = 0.01
 REACH = 1.25
 """The largest divisor is this times s."""
@@ -18,6 +20,7 @@ LOUDEST = 1.5
 """The largest amplitude; YaRN's is 1.42 at s = 64."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Genome:
     """Divisors, fastest pair first, and what multiplies cos and sin."""

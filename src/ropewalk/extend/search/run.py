@@ -13,6 +13,7 @@ from ropewalk.extend.choose import TOLERANCE, paired
 from ropewalk.extend.methods import (
     CLOSED_FORMS,
     HEADROOMS,
+    Method,
     SearchedFactors,
     Stretch,
     against,
@@ -29,6 +30,7 @@ from ropewalk.models.rotary_tables import install, schedule_fingerprint
 from ropewalk.prove.cells import Row
 from ropewalk.prove.prompt import PromptMaker
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 HELD_OUT = 10
 """Prompts of the search's test, which the search has not seen."""
@@ -40,6 +42,7 @@ LEADING = 3
 Tell = Callable[[str], None]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a search came to: the closed form it had to beat, its best, and the test of the two."""
@@ -53,12 +56,24 @@ class Found:
 
 
 class Search:
-    """Looks for divisors on a bench, for a context of `target` tokens."""
+    """Looks for divisors on a bench, for a context of `target` tokens.
 
-    def __init__(self, bench: Bench, target: int, *, seed: int = 0, leading: int = LEADING) -> None:
+    `forms` are the closed forms that it starts from and has to beat.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        target: int,
+        *,
+        seed: int = 0,
+        leading: int = LEADING,
+        forms: Sequence[Method] = CLOSED_FORMS,
+    ) -> None:
         self._bench = bench
         self._target = target
         self._seed = seed
+        self._forms = forms
         self._leading = range(leading)
         self._probe = SkipProbe(bench.model, bench.maker, bench.spec, target)
         held_out = PromptMaker(bench.tokens, bench.maker.seed + 1)
@@ -68,17 +83,26 @@ class Search:
         self._before = bench.short_loss(Candidate(SHIPPED, bench.spec))
 
     def run(
-        self, folder: Path, grid: Grid, *, tries: int | None, deadline: float | None, tell: Tell
+        self,
+        folder: Path,
+        grid: Grid,
+        *,
+        tries: int | None,
+        deadline: float | None,
+        tell: Tell,
+        tried: Tell = lambda _: None,
     ) -> Found:
         """Search until `tries` tries or its share of the time, then put the best to the test.
 
+        `tell` is told what begins, and `tried` what came of each try.
         Raises StoreError for a diary that cannot be written or is another search's.
         """
-        closed_forms = [Stretch(form, room) for form in CLOSED_FORMS for room in HEADROOMS]
+        closed_forms = [Stretch(form, room) for form in self._forms for room in HEADROOMS]
         ends = None
         if deadline is not None:
             now = time.monotonic()
             ends = now + SEARCH_SHARE * (deadline - now)
+        tell("searching divisors")
         with Diary(folder, self._identity()) as diary:
             best = evolve(
                 diary,
@@ -89,8 +113,8 @@ class Search:
                 most_loss=(1 + TOLERANCE) * self._before,
                 tries=tries,
                 deadline=ends,
-                tell=lambda tried, n: tell(
-                    f"try {n} ({tried.source}): {tried.score:.2f} nats, short text {tried.loss:.4f}"
+                tell=lambda made, n: tried(
+                    f"try {n} ({made.source}): {made.score:.2f} nats, short text {made.loss:.4f}"
                 ),
             )
             count = len(diary.tried)
@@ -187,5 +211,6 @@ class Search:
             "target": self._target,
             "seed": self._seed,
             "prompts": [self._bench.maker.seed, len(self._leading)],
+            "forms": [form.name for form in self._forms],
             "short loss": round(self._before, 3),
         }

@@ -14,11 +14,13 @@ from itertools import combinations
 from ropewalk.extend.skip import Gap
 from ropewalk.prove.cells import Row
 from ropewalk.prove.statistics.paired import MeanDifference, mean_difference
+from ropewalk.short import short
 
 CLEAR = 1.0
 """Nats by which two schedules have to differ, by gaps and by whole prompts, to say something."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """In which pairs of schedules gaps and whole prompts name the same one as the better.
@@ -36,6 +38,7 @@ class Agreement:
         return len(self.cells) >= 2 and self.pairs > 0 and self.same == self.pairs
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What came of a search. `gaps` and `whole` are found less closed form, nats a trial."""
@@ -62,15 +65,23 @@ class Verdict:
             f"Gaps and whole prompts rank the schedules alike in {agreement.same} of "
             f"{agreement.pairs} pairs that clearly differ (depths {depths}).",
         ]
+        if not agreement.pairs:
+            told[-1] = "No two schedules clearly differ, so that gaps and whole prompts rank none."
         if self.wins:
-            told.append(f"It is better than {self.closed}, and is what is written.")
+            told.append(
+                f"It is better than {self.closed} over gaps, beyond chance, and not below it on "
+                "whole prompts: it is what is written."
+            )
         elif not agreement.trusted:
             told.append(
-                "The search was led by what whole prompts do not confirm: "
+                "Whole prompts do not confirm what the search was led by: "
                 f"{self.closed} is written."
             )
         else:
-            told.append(f"It did not beat {self.closed}, which is what is written.")
+            told.append(
+                f"It was not seen to be better than {self.closed} beyond chance: {self.closed} is "
+                "what is written."
+            )
         return told
 
 

@@ -26,9 +26,12 @@ from ropewalk.errors import StoreError
 from ropewalk.extend.tune.world import World
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
     from torch.optim import Optimizer
 
+CHECKPOINTS = "checkpoints"
+"""The folder of checkpoints in a run folder."""
 STATE = "state.json"
 _NAME = re.compile(r"step-(\d{8,})")
 _MAKING = ".making-"
@@ -55,6 +58,11 @@ class Checkpoints:
         """The step of the newest complete checkpoint, None where there is none."""
         found: int | None = self._world.agree(max(self._steps(), default=None))
         return found
+
+    @staticmethod
+    def newest_in(folder: Path) -> int | None:
+        """As `newest`, of any folder and without asking other processes."""
+        return max(_steps_in(folder), default=None)
 
     def path(self, step: int) -> Path:
         """Where the checkpoint of a step lies."""
@@ -148,8 +156,7 @@ class Checkpoints:
             torch.cuda.set_rng_state(state[f"random-cuda-{self._world.rank}"])
 
     def _steps(self) -> list[int]:
-        found = (_NAME.fullmatch(each.name) for each in self.folder.glob("step-*"))
-        return sorted(int(each[1]) for each in found if each is not None)
+        return _steps_in(self.folder)
 
     @contextmanager
     def _together(self, what: str, words: str = "") -> Iterator[None]:
@@ -176,6 +183,41 @@ class Checkpoints:
                 f"cannot {what} in {self.folder}: {reasons[0]}{rest}; make room or choose another "
                 "--out, and the same command goes on"
             )
+
+
+class Whole:
+    """The state after step `step`: until the next one is done only the generators move on."""
+
+    def __init__(self, model: nn.Module, optimiser: Optimizer, step: int, world: World) -> None:
+        self._model, self._optimiser, self.step = model, optimiser, step
+        self._random = _random_state(world.device)
+
+    def keep(self, kept: Checkpoints) -> None:
+        """Write it, as if the step behind it had not been begun. Raises StoreError."""
+        self._optimiser.zero_grad(set_to_none=True)
+        _set_random_state(self._random)
+        kept.save(self._model, self._optimiser, self.step, {})
+
+
+def _steps_in(folder: Path) -> list[int]:
+    found = (_NAME.fullmatch(each.name) for each in folder.glob("step-*"))
+    return sorted(int(each[1]) for each in found if each is not None)
+
+
+def _random_state(device: torch.device) -> dict[str, Any]:
+    """The states of the generators that a step may draw from."""
+    import torch
+
+    cuda = {"cuda": torch.cuda.get_rng_state()} if device.type == "cuda" else {}
+    return {"cpu": torch.get_rng_state(), **cuda}
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    import torch
+
+    torch.set_rng_state(state["cpu"])
+    if "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"])
 
 
 def _options() -> Any:

@@ -10,6 +10,7 @@ so that all know how many tokens the step has.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,8 +31,10 @@ from ropewalk.packing.pack import (
     pack,
 )
 from ropewalk.packing.read import PackedFile
+from ropewalk.packing.table_rows import has_rowless
 from ropewalk.packing.texts import Reading, Sources, read_texts
 from ropewalk.packing.tokens import Encoder
+from ropewalk.short import short
 
 BUFFER_TOKENS = 1 << 20
 """Tokens of the rows among which the next one is drawn, at most."""
@@ -45,6 +48,7 @@ class Source(Protocol):
         """One reading of all data."""
 
 
+@short
 @dataclass
 class Documents:
     """Documents that are packed as they are read: `read()` begins again from the first.
@@ -90,6 +94,7 @@ def _enough(packing: Packing) -> Iterator[PackedRow]:
         )
 
 
+@short
 @dataclass(frozen=True)
 class PackedFiles:
     """Rows that `ropewalk pack` wrote."""
@@ -232,17 +237,23 @@ def open_source(
     boundary: Boundary,
     padding_id: int,
     reading: Reading,
+    rows: int | None = None,
 ) -> Source:
     """Packed Parquet as it is, everything else read, tokenised and packed on the way.
 
-    Raises UsageError for packed and other files together, and for several lengths of packed ones.
+    `rows` are those of the model's table. Raises UsageError for packed and other files together,
+    and for several lengths of packed ones, RowError for a text with a token without a row.
     """
     packed = [path for path in found.files if path.suffix.lower() == ".parquet" and _packed(path)]
     if not packed:
 
         def read() -> Iterator[Document]:
-            return Encoder(tokenizer).documents(read_texts(found.files, reading))
+            return Encoder(tokenizer, rows).documents(read_texts(found.files, reading))
 
+        if rows is not None and has_rowless(tokenizer, rows):
+            # Before the first step, and not at the one that comes to it.
+            for document in read():
+                deque(document, maxlen=0)
         return Documents(read, cutting, boundary, padding_id)
     if len(packed) < len(found.files):
         other = next(path for path in found.files if path not in packed)

@@ -20,6 +20,7 @@ from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.packing.batch import PackedBatch, stack
 from ropewalk.packing.layout import Counting, Layout
 from ropewalk.packing.pack import PackedRow
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,6 +29,7 @@ PROBE = 8
 """Tokens of each of the two documents that are tried."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Handing:
     """How rows are handed over: documents kept apart or not, how their tokens count, and whether

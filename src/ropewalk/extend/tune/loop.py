@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from ropewalk.extend.tune.settings import TuneSettings
 from ropewalk.extend.tune.world import World
 from ropewalk.packing.batch import stack
 from ropewalk.packing.pack import PackedRow
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """What step `step`, from 1, was and cost.
@@ -52,7 +54,10 @@ class StepResult:
 
 
 class Trainer:
-    """Takes steps. `model` may be sharded; `optimiser` belongs to it."""
+    """Takes steps. `model` may be sharded; `optimiser` belongs to it.
+
+    `changing()` is called when a step is about to change weights: up to there nothing has been.
+    """
 
     def __init__(
         self,
@@ -61,7 +66,9 @@ class Trainer:
         rows: StepRows,
         settings: TuneSettings,
         world: World,
+        changing: Callable[[], None] = lambda: None,
     ) -> None:
+        self._changing = changing
         self.model, self.optimiser, self.rows = model, optimiser, rows
         self._settings, self._world = settings, world
         self._handing = handing(model.causal, settings)
@@ -94,6 +101,7 @@ class Trainer:
         used = rate(number, self._settings)
         for group in self.optimiser.param_groups:
             group["lr"] = used
+        self._changing()
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return StepResult(
@@ -120,7 +128,7 @@ class Trainer:
             )
             given = self._handing.of(batch, self._config)
             # FSDP casts by itself.
-            kind = "float32" if self._world.several else self._settings.dtype
+            kind = "fp32" if self._world.several else self._settings.dtype
             with precision(self._world.device, kind):
                 summed = self.model(labels=batch.labels, **given)
             # FSDP takes the mean over the processes, and the step is a mean over tokens.
@@ -152,10 +160,10 @@ class Trainer:
 
 
 def precision(device: torch.device, dtype: str) -> AbstractContextManager[Any]:
-    """Within it a model of float32 weights computes in `dtype`, float32 or bfloat16."""
+    """Within it a model of float32 weights computes in `dtype`, fp32 or bf16."""
     import torch
 
-    if dtype == "bfloat16":
+    if dtype == "bf16":
         return torch.autocast(device.type, torch.bfloat16)
     return nullcontext()
 

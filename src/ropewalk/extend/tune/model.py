@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ropewalk.errors import MissingPartError, ModelFileError, UsageError
 from ropewalk.extend.tune.attention import choose_attention
 from ropewalk.extend.tune.settings import TuneSettings
-from ropewalk.models.load import load
+from ropewalk.models.load import load, table_rows
 from ropewalk.models.resolve import ModelFiles, read_spec
 from ropewalk.models.rotary_tables import schedule_fingerprint
+from ropewalk.packing.table_rows import highest_own
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +25,7 @@ ALPHA = 2
 """LoRA's alpha is so many times its rank: what adapters add is scaled by it."""
 
 
+@short
 @dataclass(frozen=True)
 class Trainee:
     """`causal` is a causal model of transformers, `adapted` peft's model around it or None.
@@ -42,7 +45,7 @@ class Trainee:
     @property
     def vocabulary(self) -> int:
         """Rows of the embedding table."""
-        return int(self.causal.get_input_embeddings().weight.shape[0])
+        return table_rows(self.causal)
 
     def counts(self) -> tuple[int, int]:
         """Parameters that are trained, and all of them."""
@@ -87,9 +90,12 @@ def bring_up(
 
 
 def check_tokenizer(causal: Any, tokenizer: Any, name: str) -> None:
-    """Raise UsageError where the tokenizer has ids for which the model has no row."""
-    rows = int(causal.get_input_embeddings().weight.shape[0])
-    largest = max(tokenizer.get_vocab().values(), default=-1)
+    """Raise UsageError where the tokenizer's vocabulary goes beyond the model's table.
+
+    Tokens that were added to it may be without a row, as long as no text holds them.
+    """
+    rows = table_rows(causal)
+    largest = highest_own(tokenizer)
     if largest >= rows:
         raise UsageError(
             f"the tokenizer of {name} has ids up to {largest}, and the model's embedding table "

@@ -12,18 +12,20 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ropewalk.errors import LengthError, StoreError, TrainingError, UsageError
+from ropewalk.errors import StoreError, TrainingError, UsageError
 from ropewalk.extend.tune import data
 from ropewalk.extend.tune.attention import handing, set_attention
-from ropewalk.extend.tune.checkpoint import Checkpoints
+from ropewalk.extend.tune.checkpoint import CHECKPOINTS, Checkpoints, Whole
 from ropewalk.extend.tune.export import write_model
 from ropewalk.extend.tune.gate import Gate, ShortText
 from ropewalk.extend.tune.inputs import check_apart
+from ropewalk.extend.tune.interrupt import Interrupted, Interrupts, what_is_kept
 from ropewalk.extend.tune.journal import Journal, read_losses
+from ropewalk.extend.tune.length import Memory, check_length
 from ropewalk.extend.tune.loop import StepResult, Trainer, precision
 from ropewalk.extend.tune.loss import LossModel
 from ropewalk.extend.tune.model import Trainee, bring_up
@@ -31,10 +33,14 @@ from ropewalk.extend.tune.optimiser import adamw
 from ropewalk.extend.tune.record import RunRecord, facts_of
 from ropewalk.extend.tune.settings import TuneSettings
 from ropewalk.extend.tune.world import World, gathered, joined, shard
-from ropewalk.models.resolve import ModelFiles, read_spec, resolve
+from ropewalk.models.dtypes import AUTO, computes_bf16, stored_dtype, torch_dtype
+from ropewalk.models.resolve import ModelFiles, resolve
 from ropewalk.packing.files import boundary_named
+from ropewalk.packing.table_rows import padding_of
 from ropewalk.packing.texts import Sources, sources
 from ropewalk.prove.lock import FolderLock
+from ropewalk.rope.lengths import trained_length
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.prove.session import Proof
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
 MODEL, FAILED, CANDIDATE = "model", "model-failed-gate", ".candidate"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Listener:
     """Who is told how a run goes on: phases, notes, the steps so far and how many, each step."""
@@ -53,6 +60,7 @@ class Listener:
     end: Callable[[], None] = lambda: None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Proofs:
     """The proofs of one set of lengths before and after."""
@@ -61,6 +69,7 @@ class Proofs:
     after: Proof
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """A run that is done. `model` is the tuned model's folder, kept apart if the gate failed."""
@@ -78,34 +87,42 @@ def tune(settings: TuneSettings, listener: Listener | None = None) -> Tuned | No
     """Run, or go on with, a tuning run. None on every process but the first.
 
     Raises an error of `ropewalk.errors`; TrainingError for a loss that is not finite, with the
-    checkpoint before it kept.
+    checkpoint before it kept; and Interrupted, a KeyboardInterrupt that says what is kept, when
+    the user ends it.
     """
     settings.check()
     tell = listener or Listener()
-    files = resolve(settings.model)
-    _check_lengths(settings, files)
-    found = sources(settings.data)
-    tell.say("loading torch and transformers")
-    with joined(settings.device) as world:
-        if settings.rows % world.size:
-            raise UsageError(
-                f"--rows {settings.rows} do not divide over {world.size} processes; give a "
-                f"multiple of {world.size}"
-            )
-        with _locked(settings.out, world):
-            run = _Run(settings, files, found, world, tell if world.first else Listener())
-            run.train()
-            return run.finish() if world.first else None
+    first = True
+    try:
+        files = resolve(settings.model)
+        check_length(settings, files)
+        found = sources(settings.data)
+        tell.say("loading torch and transformers")
+        with joined(settings.device) as world:
+            first = world.first
+            settings = _with_dtype(settings, files, world)
+            if settings.rows % world.size:
+                raise UsageError(
+                    f"--rows {settings.rows} do not divide over {world.size} processes; give a "
+                    f"multiple of {world.size}"
+                )
+            with _locked(settings.out, world):
+                run = _Run(settings, files, found, world, tell if world.first else Listener())
+                run.train()
+                return run.finish() if world.first else None
+    except KeyboardInterrupt as error:
+        written = any((settings.out / name).exists() for name in (MODEL, FAILED, CANDIDATE))
+        raise Interrupted(what_is_kept(settings, written=written) if first else "") from error
 
 
-def _check_lengths(settings: TuneSettings, files: ModelFiles) -> None:
-    claimed = read_spec(files).claimed.tokens
-    if claimed is not None and settings.mix.longest > claimed:
-        raise LengthError(
-            f"--length {settings.mix.longest} is beyond the {claimed:,} tokens that {files.title} "
-            "is made for, and tuning changes no schedule; write a checkpoint for that length "
-            f"first: ropewalk extend {files.name} --to {settings.mix.longest}"
-        )
+def _with_dtype(settings: TuneSettings, files: ModelFiles, world: World) -> TuneSettings:
+    """The settings with what is computed in by name, as the record of the run keeps it."""
+    if settings.dtype != AUTO:
+        return settings
+    half = stored_dtype(files) in ("bf16", "fp16") and computes_bf16(world.device)
+    taken = replace(settings, dtype="bf16" if half else "fp32")
+    taken.check()
+    return taken
 
 
 @contextlib.contextmanager
@@ -138,25 +155,27 @@ class _Run:
         self.out = settings.out
         trainee = bring_up(files, settings, world.device, tell.say)
         self.folder, self.spec = trainee.folder, trainee.spec
+        self.vocabulary, self.counts = trainee.vocabulary, trainee.counts()
+        memory = Memory.of(trainee.causal.config, self.counts, settings, world.device, world.size)
+        tell.note(memory.note(settings, trainee.spec.claimed.tokens))
         facts = facts_of(settings, trainee.identity, data.identity(found.files))
         self.record = RunRecord.open(self.out, facts) if world.first else None
         self.source = self._open_source(found, trainee)
-        within = trainee.spec.trained.tokens or trainee.spec.claimed.tokens
-        self.text = ShortText.of(trainee.tokenizer, settings.gate_text, within)
+        within = trained_length(trainee.spec).tokens
+        self.text = ShortText.of(trainee.tokenizer, settings.gate_text, within, trainee.vocabulary)
         self.trainee: Trainee | None = trainee
-        self.vocabulary, self.counts = trainee.vocabulary, trainee.counts()
 
     def _open_source(self, found: Sources, trainee: Trainee) -> data.Source:
         settings, tokenizer = self.settings, trainee.tokenizer
         word = settings.boundary
         if word is None:
             word = "none" if tokenizer.eos_token_id is None else "eos"
-        padding = tokenizer.pad_token_id
         return data.open_source(
             found, tokenizer, settings.mix, cutting=settings.cutting,
-            boundary=boundary_named(word, tokenizer),
-            padding_id=int(padding if padding is not None else tokenizer.eos_token_id or 0),
+            boundary=boundary_named(word, tokenizer, trainee.vocabulary),
+            padding_id=padding_of(tokenizer, trainee.vocabulary),
             reading=settings.reading,
+            rows=trainee.vocabulary,
         )  # fmt: skip
 
     def train(self) -> None:
@@ -174,16 +193,15 @@ class _Run:
         trainee.causal.train()
         model = LossModel(trainee.causal, kept=not settings.activation_checkpoints)
         if world.several:
-            import torch
-
-            shard(model, trainee.causal, world, getattr(torch, settings.dtype))
+            shard(model, trainee.causal, world, torch_dtype(settings.dtype))
         optimiser = adamw(model, settings)
         rows = data.StepRows(
             self.source, settings.mix, settings.rows, self.vocabulary, settings.seed,
             places=self.spec.claimed.tokens if settings.positions == "document" else None,
         )  # fmt: skip
-        trainer = Trainer(model, optimiser, rows, settings, world)
-        self._steps(trainer)
+        with Interrupts(world) as interrupts:
+            trainer = Trainer(model, optimiser, rows, settings, world, interrupts.hold)
+            self._steps(trainer, interrupts)
         weights = gathered(model, world)
         self.trainee = None
         if world.first:
@@ -203,10 +221,10 @@ class _Run:
         if self.settings.prove:
             self._prove(str(self.settings.model), "proof-before")
 
-    def _steps(self, trainer: Trainer) -> None:
+    def _steps(self, trainer: Trainer, interrupts: Interrupts) -> None:
         """Take the steps that are left, with a checkpoint now and then and at the end."""
         settings, rows = self.settings, trainer.rows
-        kept = Checkpoints(self.out / "checkpoints", self.world)
+        kept = Checkpoints(self.out / CHECKPOINTS, self.world)
         kept.prepare()
         done = kept.newest()
         if done is not None:
@@ -220,8 +238,9 @@ class _Run:
                 self.tell.note(journal.note)
         self.tell.begin(settings.steps, read_losses(self.out))
         begun = time.monotonic()
+        whole, late = Whole(trainer.model, trainer.optimiser, done or 0, self.world), False
         try:
-            while rows.step < settings.steps:
+            while rows.step < settings.steps and not late:
                 result = trainer.step()
                 if journal is not None:
                     journal.add(result)
@@ -229,8 +248,14 @@ class _Run:
                 late = self._would_be_late(begun, result)
                 if result.step % settings.every == 0 or result.step == settings.steps or late:
                     kept.save(trainer.model, trainer.optimiser, result.step, {})
-                if late:
-                    break
+                whole = Whole(trainer.model, trainer.optimiser, result.step, self.world)
+                interrupts.release()
+        except KeyboardInterrupt:
+            # A second one may come between weights, and then they are of no step.
+            if not interrupts.held and whole.step > (kept.newest() or 0):
+                self.tell.say(f"interrupted; keeping step {whole.step}")
+                whole.keep(kept)
+            raise
         except TrainingError as error:
             last = kept.newest()
             words = (
@@ -313,6 +338,7 @@ class _Run:
                 "parameters": self.counts[1],
                 "processes": self.world.size,
                 "asked": self.settings.steps,
+                "dtype": self.settings.dtype,
                 "data": record.get("data") or {},
             },
         )
@@ -328,10 +354,15 @@ class _Run:
             out=self.out / name,
             seed=self.settings.seed,
             device=str(self.world.device),
+            # As short text is read before and after.
+            dtype="fp32",
             command=self.settings.command,
         )
         self.tell.say(f"proving, {name.replace('-', ' ')}")
-        return prove(proof, ProofListener(note=self.tell.note))
+        done = prove(proof, ProofListener(note=self.tell.note))
+        if done.result.interrupted:
+            raise KeyboardInterrupt
+        return done
 
 
 def _trained(model: LossModel) -> set[str]:

@@ -9,18 +9,22 @@ from pathlib import Path
 from typing import Literal
 
 from ropewalk.errors import LengthError, UsageError
+from ropewalk.lengths import MOST_TOKENS, SYNTAX, read_length
+from ropewalk.models.dtypes import check_dtype
 from ropewalk.packing.layout import Counting
 from ropewalk.packing.texts import Reading
+from ropewalk.short import short
 
 Decay = Literal["constant", "linear", "cosine"]
 DECAYS: tuple[Decay, ...] = ("constant", "linear", "cosine")
 COUNTINGS: tuple[Counting, ...] = ("reset", "document", "running")
-DTYPES = ("float32", "bfloat16")
+DTYPES = ("auto", "bf16", "fp32")
 ATTENTION = (
     "auto", "packed", "sdpa", "flex_attention", "eager", "flash_attention_2", "flash_attention_3",
 )  # fmt: skip
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Mix:
     """Row lengths and their weights: shares of the steps, and of the tokens.
@@ -61,21 +65,22 @@ class Mix:
 
 
 def parse_mix(text: str) -> Mix:
-    """ "4096", or "4096:3,1024:1": lengths (k = 1024) and weights.
+    """ "4096", or "4k:3,1k:1": lengths as `ropewalk.lengths` reads them, and weights.
 
     Raises LengthError for a length below 2, one that does not divide the longest, the same one
     twice, and what is not written so.
     """
     lengths, weights = list[int](), list[int]()
     for part in text.split(","):
-        found = re.fullmatch(r"\s*(\d{1,9})([kK]?)\s*(?::\s*(\d{1,6}))?\s*", part, re.ASCII)
-        if found is None:
+        found = re.fullmatch(r"([^:]*)(?::\s*(\d{1,6})\s*)?", part, re.ASCII)
+        length = None if found is None else read_length(found[1])
+        if found is None or length is None or length > MOST_TOKENS:
             raise LengthError(
                 f"--length {text!r} is not understood: give a length like 4096 or 4k, or lengths "
-                "with weights like 4096:3,1024:1"
+                f"with weights like 4096:3,1024:1, where {SYNTAX}"
             )
-        lengths.append(int(found[1]) * (1024 if found[2] else 1))
-        weights.append(int(found[3] or 1))
+        lengths.append(length)
+        weights.append(int(found[2] or 1))
     short = next((n for n in lengths if n < 2), None)
     if short is not None:
         raise LengthError(
@@ -95,6 +100,7 @@ def parse_mix(text: str) -> Mix:
     return Mix(tuple(lengths), tuple(weights))
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class TuneSettings:
     """What to train and how. Lengths in tokens.
@@ -105,6 +111,8 @@ class TuneSettings:
     short text may rise by, None to measure only; `gate_text` names a UTF-8 file. `prove`: lengths
     to prove before and after. `lora`: the rank of adapters, None to train all weights. `field`
     of JSON records holds the text, and so does `column` of Parquet, None for the same name.
+    `dtype`: what is computed in; auto is bf16 for weights of 16 bits on a GPU that has it, and
+    fp32 elsewhere.
     `seconds` after training began no step is begun that would not be done by then, judged by the
     step before; what was trained is written and measured as ever.
     """
@@ -129,7 +137,7 @@ class TuneSettings:
     decay: Decay = "cosine"
     weight_decay: float = 0.0
     clip: float = 1.0
-    dtype: str = "float32"
+    dtype: str = "auto"
     activation_checkpoints: bool = True
     attention: str = "auto"
     lora: int | None = None
@@ -157,7 +165,7 @@ class TuneSettings:
             raise UsageError(
                 f"--context-parallel {self.context_parallel}: rows cut over several processes are "
                 "not trained on yet; each process takes whole rows, so leave the option out, and "
-                "use activation checkpoints, bfloat16 and shorter rows where memory is short"
+                "use activation checkpoints, --dtype bf16 and shorter rows where memory is short"
             )
         _whole("--steps", self.steps, 1)
         _whole("--rows", self.rows, 1)
@@ -180,13 +188,18 @@ class TuneSettings:
             _number("--gate", self.gate)
         _one_of("--decay", self.decay, DECAYS)
         _one_of("--positions", self.positions, COUNTINGS)
-        _one_of("--dtype", self.dtype, DTYPES)
+        if self.dtype == "fp16":
+            raise UsageError(
+                "--dtype fp16 trains to nothing: its range is too small for gradients; choose one "
+                f"of {', '.join(DTYPES)}"
+            )
+        check_dtype(self.dtype, DTYPES)
         _one_of("--attention", self.attention, ATTENTION)
         _one_of("--cutting", self.cutting, ("kept", "split"))
         _ = self.reading
-        if self.attention.startswith("flash") and self.dtype == "float32":
+        if self.attention.startswith("flash") and self.dtype == "fp32":
             raise UsageError(
-                f"--attention {self.attention} computes in 16 bits alone; give --dtype bfloat16"
+                f"--attention {self.attention} computes in 16 bits alone; give --dtype bf16"
             )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +25,7 @@ WAIT = datetime.timedelta(hours=12)
 """How long processes wait for one another: the first one measures while the others wait."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class World:
     """This process: number `rank` of `size`, on `device`."""
@@ -78,7 +80,7 @@ def joined(device: str) -> Iterator[World]:
     from ropewalk.models.load import check_device
 
     size, rank, local = (_number(name) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
-    chosen, _ = check_device(device, "float32")
+    chosen, _ = check_device(device, "fp32")
     if size < 2:
         yield World(0, 1, chosen)
         return

@@ -11,7 +11,7 @@
 #endif
 
 // Raised whenever a struct or a function changes; Python refuses a library of another number.
-constexpr int64_t ROPEWALK_ABI = 2;
+constexpr int64_t ROPEWALK_ABI = 3;
 
 enum Dtype : int64_t { FLOAT32 = 0, BFLOAT16 = 1, FLOAT16 = 2, FLOAT64 = 3 };
 enum RotaryLayout : int64_t { HALF = 0, INTERLEAVED = 1 };

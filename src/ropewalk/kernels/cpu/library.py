@@ -18,14 +18,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
-ABI = 2
+ABI = 3
 """The interface that this package speaks; a library says which it was built with."""
 
 INSTRUCTION_SETS = ("baseline", "AVX2", "AVX-512")
 """What a binary for this processor family holds, from narrow to wide, in the library's order."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Native:
     """The library, loaded. `openmp`: the runtime whose threads it runs on, None for its own."""
@@ -45,6 +47,7 @@ class Native:
         return INSTRUCTION_SETS[self.handle.ropewalk_use_instruction_set(wanted)]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Absent:
     """No library runs; `why` says the reason and the remedy in one sentence."""

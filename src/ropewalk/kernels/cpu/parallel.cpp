@@ -56,6 +56,14 @@ void parallel_for(int64_t count, int64_t threads, void (*body)(void*, int64_t), 
     for (std::thread& helper : helpers) helper.join();
 }
 
+void on_every_thread(int64_t threads, void (*body)(void*), void* context) {
+    GompParallel parallel = gomp_parallel.load(std::memory_order_relaxed);
+    if (parallel && threads > 1)
+        parallel(body, context, static_cast<unsigned>(threads), 0);
+    else
+        body(context);
+}
+
 // The address of GOMP_parallel in the OpenMP runtime to run on; 0 for threads of our own.
 ROPEWALK_EXPORT void ropewalk_use_openmp(int64_t address) {
     gomp_parallel.store(reinterpret_cast<GompParallel>(address));

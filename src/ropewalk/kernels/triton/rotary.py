@@ -22,8 +22,10 @@ from torch import Tensor
 from ropewalk.kernels.triton.device import on_device_of
 from ropewalk.kernels.triton.turn_block import turn_blocks
 from ropewalk.rope.spec import Layout
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Blocks:
     """What one program turns: `heads` x `tokens`, by `warps` of 32 threads.

@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
+from ropewalk.prove.naming import gives_away
 from ropewalk.prove.needle import draw_needle
 from ropewalk.prove.needles.kinds import KINDS, Kind
 from ropewalk.prove.needles.words import SUBJECTS
 from ropewalk.prove.tasks.base import Hidden, Problem
+from ropewalk.short import short
 
 _DRAWS = 40
 """Values tried of a kind, before the next one takes its turn."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A fact to hide: `value` is what `key` asks for, in the words of `kind`."""
@@ -57,7 +60,7 @@ def draw_facts(random: Random) -> Iterator[Fact]:
 
     Kinds take turns: none comes again before all have come. Subjects differ in their first two
     letters as long as there are such, then in the word, and are made up once the known words are
-    spent. No fact tells the key or the value of another.
+    spent. No fact tells the key or the value of another, and no question its own answer.
     """
     subjects = _subjects(random)
     turn = random.randrange(len(KINDS))
@@ -65,20 +68,33 @@ def draw_facts(random: Random) -> Iterator[Fact]:
     while True:
         kind = KINDS[turn % len(KINDS)]
         turn += 1
-        key = next(subjects)
+        # Some subjects are words of a kind as well: Ginger, and ginger.
+        key = next(
+            subject
+            for subject in subjects
+            if not any(
+                gives_away(fact.value, (subject,)) or gives_away(subject, (fact.value,))
+                for fact in facts
+            )
+        )
         for _ in range(_DRAWS):
             fact = Fact(kind, key, kind.draw(random))
-            if not any(_tells(fact, other) or _tells(other, fact) for other in facts):
+            if not _tells_itself(fact) and not any(
+                _tells(fact, other) or _tells(other, fact) for other in facts
+            ):
                 facts.append(fact)
                 yield fact
                 break
 
 
+def _tells_itself(fact: Fact) -> bool:
+    """Whether the question already says the answer: Captain Ginger's ginger."""
+    return gives_away(f"{fact.question} {fact.opening}", (fact.value,))
+
+
 def _tells(one: Fact, other: Fact) -> bool:
-    """Whether the words of one fact hold the key or the value of another."""
-    return any(
-        word in text for word in (other.key, other.value) for text in (one.sentence, one.question)
-    )
+    """Whether the words of one fact name the key or the value of another."""
+    return any(gives_away(text, (other.key, other.value)) for text in (one.sentence, one.question))
 
 
 def _subjects(random: Random) -> Iterator[str]:

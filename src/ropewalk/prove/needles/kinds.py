@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from random import Random
 
 from ropewalk.prove.needles.words import WORDS
+from ropewalk.short import short
 
 _LETTERS = "ABCDEFGHJKLMNPRSTVWXYZ"
 """Without those that are read as digits."""
@@ -73,6 +74,7 @@ def _one_of(name: str) -> Callable[[Random], str]:
     return lambda random: random.choice(words)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Kind:
     """`{key}` stands in the texts; `opening` is continued by a space and the value.

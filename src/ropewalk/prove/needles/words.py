@@ -30,7 +30,7 @@ WORDS = {
     "game": "chess poker dominoes bingo checkers backgammon darts billiards solitaire roulette",
     "tree": "oak maple birch willow cedar poplar chestnut walnut ash elm",
     "room": "bathroom garage bedroom basement cloakroom hallway pantry nursery laundry greenhouse",
-    "job": "astronaut dentist plumber lawyer pilot butcher detective surgeon barber soldier",
+    "job": "astronaut dentist plumber lawyer pilot butcher magician surgeon barber soldier",
     "soup": "tomato mushroom pumpkin lentil chicken carrot potato spinach lobster cabbage",
     "fish": "salmon tuna trout herring shark carp eel sardine halibut mackerel",
     "science": "volcanoes dinosaurs glaciers comets bacteria earthquakes whales fossils lasers",

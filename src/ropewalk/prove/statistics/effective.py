@@ -93,6 +93,7 @@ def judge(
         threshold_rule=_rule(threshold, bar, seen),
         more_trials=more,
         sentence=sentences.result(found),
+        open_end=possible is not None and all(each.verdict != "fails" for each in columns),
     )
 
 
@@ -148,7 +149,8 @@ def _column(one: _Seen, verdict: str) -> LengthSummary:
     if not judged:
         return LengthSummary(one.length, one.pooled, None, wilson(0, 0), verdict)
     worst = min(judged, key=lambda cell: (cell.share.value, -cell.share.judged, cell.depth))
-    return LengthSummary(one.length, one.pooled, worst.depth, worst.share, verdict)
+    alike = len(judged) > 1 and len({cell.share.value for cell in judged}) == 1
+    return LengthSummary(one.length, one.pooled, worst.depth, worst.share, verdict, alike)
 
 
 def _further(

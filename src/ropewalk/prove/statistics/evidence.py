@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ropewalk.prove.statistics.clusters import Counts, over_documents, spread
 from ropewalk.prove.statistics.intervals import wilson
 from ropewalk.prove.summary import Share
+from ropewalk.short import short
 
 MOST_ANSWERS = 100_000
 """Where the search for a sufficient number of answers a length stops."""
@@ -21,6 +22,7 @@ FEWEST_DOCUMENTS = 10
 """Documents that a length needs before it can be certain, where answers share them."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Independent:
     """Every answer has a needle, a place and a prompt of its own: Wilson's interval.
@@ -47,6 +49,7 @@ class Independent:
         return -(-sum(judged for _, judged in documents) // a_trial)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class SharedDocuments:
     """The questions of one trial are asked of one document: the interval is over documents.

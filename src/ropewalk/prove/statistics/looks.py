@@ -17,11 +17,13 @@ from dataclasses import dataclass, replace
 from ropewalk.prove.statistics.clusters import Counts, Ends, never_left
 from ropewalk.prove.statistics.evidence import MOST_ANSWERS, Independent, SharedDocuments
 from ropewalk.prove.summary import Share
+from ropewalk.short import short
 
 CHANCE = 0.05
 """How likely the true share ever leaves its interval, both ends together."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Repeated:
     """Answers that are judged anew after every trial, by a confidence sequence."""

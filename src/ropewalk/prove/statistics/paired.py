@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 FLIPS = 10_000
 """Random sign flips where there are too many to try them all."""
@@ -19,6 +20,7 @@ ALL_FLIPS = 12
 """Up to this many differences all 2^n flips are tried."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class MeanDifference:
     """The mean of `count` paired differences and Student's 95 % interval.
@@ -83,6 +85,23 @@ def sign_flip(differences: Sequence[float], seed: int = 0) -> float:
         reached += int(np.count_nonzero(np.abs(signs @ values) >= bar))
         left -= rows
     return (reached + 1) / (FLIPS + 1)
+
+
+def least_p(units: int) -> float:
+    """The smallest p-value that `units` differences can have, in either test: 2 / 2^n, at most 1.
+
+    All of them then point the same way. Of more than ALL_FLIPS not all signs are tried, so that
+    sign flips end at 1 / (FLIPS + 1).
+    """
+    return min(1.0, 2.0 ** (1 - units)) if units <= ALL_FLIPS else 1 / (FLIPS + 1)
+
+
+def fewest_units(tests: int, significant: float) -> int:
+    """The fewest differences of which Holm's smallest of `tests` p-values can be significant."""
+    units = 1
+    while tests * 2.0 ** (1 - units) >= significant:
+        units += 1
+    return units
 
 
 def mean_difference(differences: Sequence[float]) -> MeanDifference:

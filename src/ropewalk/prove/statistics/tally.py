@@ -34,16 +34,19 @@ def summarise(
     claimed_length: int | None = None,
     claimed_source: str = "",
     trained_length: int | None = None,
+    trained_source: str = "",
     facts: Mapping[str, str] | None = None,
     evidence: Evidence = Independent(),  # noqa: B008 - frozen
     grown: Mapping[int, int] | None = None,
+    left_out: Iterable[Cell] = (),
 ) -> RunSummary:
     """All that a run says so far, finished or not; the order of rows does not matter.
 
     Only rows of the grid asked about count: other lengths, depths or trial numbers, left by a
     larger plan in the same folder, stay out (`grid_of` gives the grid of everything kept).
     `evidence` says what the answers of one trial weigh together. `grown` names the lengths that
-    were given more trials than `trials`, and how many.
+    were given more trials than `trials`, and how many. `left_out` are cells that could not be laid
+    out: nothing is missing without them.
     """
     ladder = tuple(sorted(lengths))
     planned = {n: max(trials, (grown or {}).get(n, trials)) for n in ladder}
@@ -53,8 +56,18 @@ def summarise(
     for row in kept:
         if row.cell.control is Control.NONE:
             by_field[row.cell.length, row.cell.depth].append(row)
+    missing = Counter(
+        (cell.length, cell.depth)
+        for cell in set(left_out) - {row.cell for row in kept}
+        if cell.control is Control.NONE and cell.trial < planned.get(cell.length, 0)
+    )
     cells = tuple(
-        _cell(length, depth, by_field[length, depth], planned[length])
+        _cell(
+            length,
+            depth,
+            by_field[length, depth],
+            planned[length] - missing[length, depth],
+        )
         for length in ladder
         for depth in columns_of_depths
     )
@@ -73,6 +86,8 @@ def summarise(
         trained_length=trained_length,
         facts=dict(facts or {}),
         interval=evidence.interval,
+        trained_source=trained_source,
+        unit=evidence.unit,
     )
 
 

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RelativeThreshold:
     """A length passes above `share` of the model's own score at the shortest length.
@@ -28,6 +30,7 @@ class RelativeThreshold:
         return self.share * score
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class AbsoluteThreshold:
     """A length passes above the accuracy `value`, whatever the model does when it is short."""

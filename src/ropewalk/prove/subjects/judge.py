@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from ropewalk.prove.cells import Answer, Outcome, Prompt
 from ropewalk.prove.classify import LIST, classify
+from ropewalk.prove.naming import goes_on
 from ropewalk.prove.tokens import shared_start
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ropewalk.prove.tokens import Tokens
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Told:
     """What one pass over prompt and value says.
@@ -92,10 +95,13 @@ class Judge:
         if self._chat:
             return False
         text = self._tokens.decode([token])
-        goes_on = text[:1].isalnum() or (several and not text.startswith((".", "\n")))
-        return not goes_on
+        if several and not text.startswith((".", "\n")):
+            return False
+        # Half of a letter is decoded as U+FFFD: which one it is, the next token says.
+        return not text or not (goes_on(text[0]) or text[0] == "\ufffd")
 
 
+@short
 @dataclass(slots=True)
 class Saying:
     """Tokens printed so far, up to `budget` of them or the first of `end_ids`."""

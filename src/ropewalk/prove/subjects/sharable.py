@@ -18,6 +18,7 @@ from ropewalk.prove.cells import Sharing
 from ropewalk.prove.subjects.calls import ModelCalls
 from ropewalk.rope.scaling import depends_on_length, name_of
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +31,7 @@ _APART = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.03}
 """How far logits may be apart, in their standard deviations: another order of sums."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Sharable:
     """What the prompts of a run may share.

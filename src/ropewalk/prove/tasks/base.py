@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
+from ropewalk.short import short
 
+
+@short
 @dataclass(frozen=True, slots=True)
 class Hidden:
     """A sentence to hide at `share` of the haystack (0 to 1); None is the depth of the cell."""
@@ -29,6 +32,7 @@ def at_depth(depth: float, target: str, beside: Iterable[Hidden]) -> tuple[Hidde
     return (*beside, here) if depth > 0.5 else (here, *beside)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What is hidden and asked in one prompt.

@@ -8,8 +8,10 @@ from random import Random
 
 from ropewalk.prove.tasks.base import Hidden, Problem, at_depth
 from ropewalk.prove.tasks.names import draw_needles, draw_words
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Variables:
     """The value at the end of a chain of `hops` assignments, with `decoys` other chains."""
@@ -54,6 +56,7 @@ class Variables:
         )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Join:
     """A fact that shares no word with its question; lines of a table join the two.
@@ -93,6 +96,7 @@ class Join:
         )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Contradiction:
     """A pass key that is given and later changed: the later one holds."""

@@ -9,6 +9,7 @@ from random import Random
 from ropewalk.prove.needle import Needle, draw_needle
 from ropewalk.prove.tasks.base import Hidden, Problem, at_depth
 from ropewalk.prove.tasks.names import draw_needles, listed
+from ropewalk.short import short
 
 _CONSONANTS = "bdfghklmnprstvwz"
 INTRODUCTION = (
@@ -28,6 +29,7 @@ def _secret(needles: list[Needle]) -> tuple[str, ...]:
     return tuple(text for needle in needles for text in (needle.key, needle.value))
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ManyKeys:
     """The pass key of one word among `decoys` whose words differ from it by one letter."""
@@ -63,6 +65,7 @@ class ManyKeys:
         )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ManyValues:
     """All `count` pass keys of one word, with as many of another word beside."""
@@ -103,6 +106,7 @@ class ManyValues:
         )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ManyQueries:
     """The pass keys of `count` words in one question, with as many words beside."""

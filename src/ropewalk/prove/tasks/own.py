@@ -13,11 +13,14 @@ from random import Random
 
 from ropewalk.errors import UsageError
 from ropewalk.prove.haystack import read_sentences
+from ropewalk.prove.naming import gives_away, normalise
 from ropewalk.prove.tasks.base import Hidden, Problem
+from ropewalk.short import short
 
 SUFFIXES = (".txt", ".md")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question, its answer, and the document that holds it."""
@@ -27,6 +30,7 @@ class Question:
     document: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class OwnDocuments:
     """Asks about `documents`, sentences by path, one of `questions` a prompt.
@@ -52,7 +56,7 @@ class OwnDocuments:
             for path, sentences in self.documents.items()
             if path != asked.document
             for sentence in sentences
-            if asked.answer.casefold() not in sentence.casefold()
+            if not gives_away(sentence, (asked.answer,))
         )
         return Problem(
             hidden=(Hidden(text),),
@@ -106,10 +110,10 @@ def _question(line: str, where: str, documents: dict[str, tuple[str, ...]]) -> Q
     question, answer = given["question"].strip(), given["answer"].strip()
     if ", " in answer:
         raise UsageError(f'{where}: an answer with ", " would be read as a list; shorten it')
+    if not normalise(answer):
+        raise UsageError(f"{where}: the answer {answer!r} is only signs that are not compared")
     holding = [
-        path
-        for path, sentences in documents.items()
-        if answer.casefold() in " ".join(sentences).casefold()
+        path for path, sentences in documents.items() if gives_away(" ".join(sentences), (answer,))
     ]
     named = given.get("document")
     if named is None:

@@ -7,8 +7,10 @@ from random import Random
 
 from ropewalk.prove.needle import VALUE_DIGITS, Needle, draw_needle
 from ropewalk.prove.tasks.base import Hidden, Problem
+from ropewalk.short import short
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Single:
     """The pass key of one made-up word; `distractors` more of them stand at random depths."""

@@ -8,6 +8,7 @@ from random import Random
 
 from ropewalk.prove.tasks.base import Hidden, Problem, at_depth
 from ropewalk.prove.tasks.names import draw_words, listed
+from ropewalk.short import short
 
 _ROUND = 1024
 """Tokens of text in which every candidate gets its votes once."""
@@ -17,6 +18,7 @@ def _rounds(length: int) -> int:
     return max(1, length // _ROUND)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class CommonWord:
     """Who got the most votes of all: three times as many as each of the others.
@@ -54,6 +56,7 @@ class CommonWord:
         )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class FrequentWords:
     """The three marks that come most often, where how often falls as it does in a language."""
@@ -91,6 +94,7 @@ class FrequentWords:
         )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Count:
     """How many ships arrived, of two to seven."""
@@ -125,6 +129,7 @@ class Count:
         )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Order:
     """Which of three ships arrived first."""

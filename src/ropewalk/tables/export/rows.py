@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.principal import finite_rows
 from ropewalk.tables.sample import Chosen
 
@@ -20,6 +21,7 @@ STRETCH = 8192
 """Rows that are held at a time."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Written:
     """An export: the file or folder, its bytes, its rows; `said` is what else must be known."""
@@ -30,6 +32,7 @@ class Written:
     said: tuple[str, ...] = ()
 
 
+@short
 @dataclass(frozen=True, slots=True, eq=False)
 class Finite:
     """The chosen rows that are finite, ascending, their norms (n,) fp32, and the rows that are not.

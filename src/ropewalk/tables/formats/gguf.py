@@ -18,6 +18,7 @@ from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.types import TENSOR_TYPES
 from ropewalk.errors import MissingPartError, ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array
+from ropewalk.short import short
 from ropewalk.tables.formats.base import no_such, plain_matrix, two_axes
 from ropewalk.tables.stored import Decode, FileMatrix, Reads
 
@@ -25,6 +26,7 @@ _PART = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<parts>\d{5})\.gguf")
 """How llama.cpp names the parts of a model that was split."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class GgufCheckpoint:
     """One GGUF file, or all parts of one that was split; see Checkpoint.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.short import short
 from ropewalk.tables.formats.base import AGAIN, no_such, plain_matrix
 from ropewalk.tables.stored import FileMatrix, Reads
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _TYPES = {"<f8": "F64", "<f4": "F32", "<f2": "F16"}
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class NpyCheckpoint:
     """One array, by the file's name, or `called` so within an archive; see Checkpoint."""
@@ -48,6 +50,7 @@ class NpyCheckpoint:
         return made
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Header:
     """What an npy header says: the numbers' type and shape, whether they lie column by column,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ropewalk.errors import ModelFileError
+from ropewalk.short import short
 from ropewalk.tables.formats.base import AGAIN, no_such
 from ropewalk.tables.formats.npy import Header, NpyCheckpoint, read_header, rows_of
 from ropewalk.tables.stored import FileMatrix, Reads
@@ -24,6 +25,7 @@ _LOCAL = struct.Struct("<4s22xHH")
 _ENCRYPTED = 1
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class NpzCheckpoint:
     """The arrays of an archive by name, `.npy` left out; see Checkpoint."""

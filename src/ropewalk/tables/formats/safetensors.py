@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.short import short
 from ropewalk.tables.formats.base import AGAIN, plain_matrix
 from ropewalk.tables.formats.float8 import FLOAT8, float8_matrix, refuse_scaled
 from ropewalk.tables.formats.shards import Shards, index_homes
@@ -31,6 +32,7 @@ BITS = {
 """Bits an element of each dtype takes."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One tensor of a file: its dtype as the file names it, shape, and first byte in the file."""

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from ropewalk.dialects.hf import load_json
 from ropewalk.errors import ModelFileError
+from ropewalk.short import short
 from ropewalk.tables.formats.base import AGAIN, no_such
 from ropewalk.tables.stored import Reads
 
@@ -17,6 +18,7 @@ Held = TypeVar("Held")
 """What an opened file has of a tensor."""
 
 
+@short
 @dataclass(slots=True)
 class Shards(ABC, Generic[Held]):
     """One file, or several: `homes` maps every tensor name to its file. See Checkpoint.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array, as_array
+from ropewalk.short import short
 from ropewalk.tables.formats.base import AGAIN, two_axes
 from ropewalk.tables.formats.float8 import refuse_scaled
 from ropewalk.tables.formats.shards import Shards, index_homes
@@ -35,6 +36,7 @@ _DAMAGE = (
 """What torch's reader ends in on damaged files; OSError and UnpicklingError are told apart."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class TorchMatrix:
     """A tensor of a torch file, its pages touched when rows are read. See Matrix."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.kernels.arrays import as_tensor
+from ropewalk.short import short, short_with
 from ropewalk.tables.health.drift import Drift, drift_of
 from ropewalk.tables.health.duplicates import Duplicates, duplicates_of
 from ropewalk.tables.health.isotropy import Isotropy, isotropy_of
@@ -44,6 +45,7 @@ Tell = Callable[[str], None]
 """Takes a line for whoever waits."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Asked:
     """How to look: `top` rows named in each list, `sample` rows drawn with `seed`.
@@ -66,6 +68,7 @@ class Asked:
             raise UsageError(f"the seed is {self.seed}; it is from 0 to {2**63 - 1}")
 
 
+@short_with("rows", "width", "tokens", "counted", "zero", "not_finite", "oversized", "duplicates")
 @dataclass(frozen=True)
 class Health:
     """Everything that was found. None stands where there was nothing to ask.
@@ -198,7 +201,11 @@ class _Check:
             return Drift(str(error), None, None, 0, 0, None, (), None, ()), None
         if name is None or name == self.table.name:
             return drift_of(found, None, counted, sentence, top), None
-        head = tables.table("output", name)
+        try:
+            head = tables.table("output", name)
+        except UsageError as error:
+            sentence += f"; it cannot be compared: {error}"
+            return drift_of(found, None, counted, sentence, top), None
         if head.shape != self.table.shape:
             (rows, width), (own_rows, own_width) = head.shape, self.table.shape
             sentence += (

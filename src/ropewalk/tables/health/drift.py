@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropewalk.short import short
 from ropewalk.tables.health.norms import quantiles
 from ropewalk.tables.health.scan import Ranked, Scan, tile_rows
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Drift:
     """Of input and output tables. `sentence` says whether they are tied, and why it is known.

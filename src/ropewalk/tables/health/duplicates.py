@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropewalk.short import short
 from ropewalk.tables.health.scan import Named, Scan, Stretch, ranges, tile_rows
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Duplicates:
     """Groups of rows with the same bits, the largest first, then by their first row.

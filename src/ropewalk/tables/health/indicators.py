@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from ropewalk.short import short
 from ropewalk.tables.health.scan import tile_rows
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Indicator(StrEnum):
     BIAS = "output bias"
 
 
+@short
 @dataclass(frozen=True)
 class Reference:
     """The mean of the known-unused rows, and what is taken off rows before they are compared.

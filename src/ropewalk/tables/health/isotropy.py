@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropewalk.short import short
 from ropewalk.tables.principal import Axes, Spread
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ SHARES = 10
 _PAIR_NUMBERS = 2**22
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Side:
     """One view of the rows: as they are, or without their mean.
@@ -42,6 +44,7 @@ class Side:
     partition_ratio: float | None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Isotropy:
     """Of `rows` rows of `width` numbers.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropewalk.short import short
 from ropewalk.tables.health.norms import quantiles
 from ropewalk.tables.health.scan import Ranked, Scan
 from ropewalk.tables.near import Neighbours, neighbours
@@ -25,6 +26,7 @@ NEAR = 0.99
 """Cosine from which two rows are called near duplicates."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A sampled row and its nearest other row, with their cosine."""
@@ -36,6 +38,7 @@ class Pair:
     cosine: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class NearDuplicates:
     """The nearest other row of each of `queries` sampled rows, among `ranked` rows.
@@ -53,6 +56,7 @@ class NearDuplicates:
     pairs: tuple[Pair, ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Occurrences:
     """How evenly `rows` rows are neighbours of each other, from N_k of all of them.
@@ -72,6 +76,7 @@ class Occurrences:
     robin_hood: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Hubness:
     """Hubs of a table, from a sample.
@@ -91,6 +96,7 @@ class Hubness:
     busiest: tuple[Ranked, ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Nearest:
     """What the nearest rows of a sample tell."""

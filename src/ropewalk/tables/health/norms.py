@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropewalk.short import short
 from ropewalk.tables.health.scan import KINDS, Ranked, Scan
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ BINS = 20
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class KindNorms:
     """The norms of one kind of row (of KINDS): how many, and their order statistics."""
@@ -30,6 +32,7 @@ class KindNorms:
     highest: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Norms:
     """L2 norms of `count` rows that are finite, not zero, and have a token.

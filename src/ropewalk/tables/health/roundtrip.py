@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import ConfigError, MissingPartError
+from ropewalk.short import short
 from ropewalk.tables.health.scan import Scan, Stretch
 from ropewalk.tables.vocabulary import Kind
 
@@ -25,6 +26,7 @@ BEFORE = ("", "a", "q", "Z", "1", "«", "\n", " ", "!", "é", "中")
 """What a token's text is put behind, one after the other."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
     """Of the tokens that are neither special nor known as unused.

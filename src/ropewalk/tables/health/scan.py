@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from ropewalk.short import short
 from ropewalk.tables.principal import finite_rows
 from ropewalk.tables.vocabulary import Kind
 
@@ -26,6 +27,7 @@ KINDS = (*(kind.value for kind in Kind), NO_TOKEN, ROW)
 """What a row may be; `ROW` is all that is known of it without a vocabulary."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Named:
     """A row and what it stands for, as `EmbeddingTable.label` shows it."""
@@ -34,6 +36,7 @@ class Named:
     label: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """A row, what it stands for, its kind (of KINDS), and the number it is ranked by."""
@@ -44,6 +47,7 @@ class Ranked:
     score: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """Rows that have something in common: how many, all of them as (first, last), some by name."""
@@ -53,6 +57,7 @@ class Stretch:
     shown: tuple[Named, ...]
 
 
+@short
 @dataclass(frozen=True)
 class Scan:
     """What each row of `table` is, by row number.

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropewalk.short import short
 from ropewalk.tables.health.indicators import Indicator, reference_of, scores_of
 from ropewalk.tables.health.scan import Scan
 from ropewalk.tables.health.unused import KnownUnused, Source
@@ -31,6 +32,7 @@ CAVEAT = (
 )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Score:
     """One indicator of one row: its value, and the share of tokens that score no more.
@@ -43,6 +45,7 @@ class Score:
     share: float | None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A token and why it is a candidate; `scores` has the ranking indicator first."""
@@ -54,6 +57,7 @@ class Candidate:
     scores: tuple[Score, ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Undertrained:
     """Candidates among `ranked` tokens, lowest first by `ranked_by`, then by row.
@@ -77,6 +81,7 @@ class Undertrained:
     caveat: str = CAVEAT
 
 
+@short
 @dataclass(frozen=True)
 class Head:
     """The table in which distances are taken, the mean of its rows, and their first axis.

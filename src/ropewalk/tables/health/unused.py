@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ropewalk.short import short
 from ropewalk.tables.health.scan import Scan, Stretch
 from ropewalk.tables.vocabulary import Kind, Token
 
@@ -30,6 +31,7 @@ BYTES = "bytes that no UTF-8 text holds"
 GIVEN = "named by --unused"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Source:
     """One reason to know rows as unused, and the rows."""
@@ -38,6 +40,7 @@ class Source:
     rows: Stretch
 
 
+@short
 @dataclass(frozen=True)
 class KnownUnused:
     """All known rows as a mask (rows,) bool, and where they come from, each row once.

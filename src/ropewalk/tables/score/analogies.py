@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.near import neighbours, unit_rows
 from ropewalk.tables.score.datasets import AnalogySet, Question
 from ropewalk.tables.score.lookup import Lookup
@@ -25,6 +26,7 @@ _AT_ONCE = 4096
 """Questions whose answers are looked for in one pass over the table."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Section:
     """Of `total` questions `asked` have all four words, and `correct` of those were answered."""
@@ -40,6 +42,7 @@ class Section:
         return self.correct / self.asked if self.asked else None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class AnalogyScore:
     """All sections in the file's order. `correct` holds the questions that were answered."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ropewalk.errors import MissingPartError, ModelFileError
+from ropewalk.short import short
 
 PACKED = {
     "wordsim353": "wordsim353.tsv",
@@ -24,6 +25,7 @@ PACKED = {
 """The names that are known, and gensim's files of them."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two words and what people said of them."""
@@ -33,6 +35,7 @@ class Pair:
     judged: float
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class PairSet:
     """Judged pairs, in the file's order."""
@@ -42,6 +45,7 @@ class PairSet:
     pairs: tuple[Pair, ...]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Question:
     """`a` is to `b` as `c` is to `expected`."""
@@ -53,6 +57,7 @@ class Question:
     expected: str
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class AnalogySet:
     """Questions, in the file's order; those of a section stand together."""

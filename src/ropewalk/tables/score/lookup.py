@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.vocabulary import Kind, Vocabulary
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Spelling(StrEnum):
     BARE = "bare"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Found:
     """The rows of a word, one or its pieces', and how it was spelled: "space before", "bare" or
@@ -38,6 +40,7 @@ class Found:
     form: str
 
 
+@short
 @dataclass
 class Lookup:
     """Words to rows. `pieces` cuts a word into tokens, and their mean stands for it; None: a word

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
+from ropewalk.short import short
 from ropewalk.tables.near import unit_rows
 from ropewalk.tables.score.datasets import Pair, PairSet
 from ropewalk.tables.score.ranks import pearson, spearman
@@ -21,6 +22,7 @@ Vector = Callable[[str], "Tensor | None"]
 """A word's vector (width,); None where it has none."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class PairScore:
     """One benchmark. Correlations are None where they are undefined: cosines all the same.
@@ -97,6 +99,6 @@ def table_vectors(table: EmbeddingTable, lookup: Lookup) -> Vector:
 
     def vector(word: str) -> Tensor | None:
         found = lookup(word)
-        return None if found is None else table[found.rows].double().mean(dim=0)
+        return None if found is None else table[list(found.rows)].double().mean(dim=0)
 
     return vector

@@ -178,7 +178,7 @@ def test_manners_without_a_server_are_not_dropped_in_silence(
     ("changes", "sentence"),
     [
         ({"rope": "yarn:2"}, "--rope cannot change a model at a server"),
-        ({"dtype": "bfloat16"}, "--device and --dtype are the server's"),
+        ({"dtype": "bf16"}, "--device and --dtype are the server's"),
         ({"endpoint": None}, "say where, with --base-url"),
         ({"device_map": "auto"}, "--device-map is for a model that is run here"),
         (

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ropewalk.errors import EndpointError
+from ropewalk.short import short
 
 PROBES = (1, 150, 450)
 """About how many of our tokens the text of each probe has."""
@@ -24,6 +25,7 @@ _VAGUE = 24
 _VAGUE_SHARE = 0.06
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Counting:
     """server tokens = overhead + ratio * our tokens.

@@ -15,6 +15,7 @@ from ropewalk.prove.subjects.endpoint.client import (
     ServerGoneError,
 )
 from ropewalk.prove.subjects.endpoint.replies import Reply
+from ropewalk.short import short
 
 COMPLETIONS, CHAT = "completions", "chat/completions"
 TOP = 5
@@ -25,6 +26,7 @@ _TRIES = 4
 _TOLERANCE = 4
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """What a server takes. `ids`: token ids as a prompt; `limit`: how it calls the answer's most
@@ -69,6 +71,7 @@ class Dialect:
         return f"{self.api}, prompts as {'messages' if self.api == CHAT else prompt}{without}"
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
     """What a server says of itself; None and "" where it does not.

@@ -12,11 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ropewalk.short import short
+
 
 class BadReplyError(ValueError):
     """A reply with status 200 that is not what was asked for: garbage, or cut off."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ScoredToken:
     """A token of the answer, its natural log-probability, and the likeliest ones at its place."""
@@ -26,6 +29,7 @@ class ScoredToken:
     top: tuple[tuple[str, float], ...] = ()
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What a server answered.

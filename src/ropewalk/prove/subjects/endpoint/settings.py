@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ropewalk.errors import UsageError
 from ropewalk.prove.subjects.endpoint.client import checked_url
 from ropewalk.prove.subjects.endpoint.probe import CHAT, COMPLETIONS
+from ropewalk.short import short
 
 PREFIX = "openai:"
 """Stands before the name of a model that a server has."""
@@ -20,6 +21,7 @@ APIS = {
 }
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class EndpointSettings:
     """Addresses and manners.

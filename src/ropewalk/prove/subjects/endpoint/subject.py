@@ -14,6 +14,7 @@ from ropewalk.prove.subjects.endpoint.client import Client, PromptTooLongError, 
 from ropewalk.prove.subjects.endpoint.judge import judge
 from ropewalk.prove.subjects.endpoint.probe import CHAT, Dialect
 from ropewalk.prove.tokens import Tokens
+from ropewalk.short import short
 
 _MARK = "<what the user says>"
 _MORE = 1
@@ -24,6 +25,7 @@ SALT_ROOM = 20
 """Tokens kept free for the salt: twelve digits, the words around them, and some to spare."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class EndpointSubject:
     """Asks `model` through `dialect`; safe between threads.
@@ -100,6 +102,7 @@ class EndpointSubject:
         return self.counting.expected(own) + round(self.counting.ratio * budget)
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class ServedPrompts:
     """Lays out cells whose lengths are in the server's tokens."""

@@ -18,11 +18,13 @@ from ropewalk.prove.cells import Answer, Outcome, Prompt
 from ropewalk.prove.subjects.endpoint.client import Client, ServerGoneError
 from ropewalk.prove.subjects.endpoint.limits import Gate
 from ropewalk.prove.tree import share, walk
+from ropewalk.short import short
 
 Ask = Callable[[Prompt, Client], Answer]
 """Asks one prompt of one server."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server and how many requests it is sent at once."""

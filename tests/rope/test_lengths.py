@@ -4,11 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ropewalk.audit.lengths import trained_length
-from ropewalk.rope.scaling import Linear
-from ropewalk.rope.spec import LayerGroup, NoPosition, PositionSpec, Rotary, Window
+import pytest
+
+from ropewalk.rope.lengths import trained_length
+from ropewalk.rope.override import override
+from ropewalk.rope.scaling import UNSCALED, Linear, Scaling
+from ropewalk.rope.spec import LayerGroup, Length, NoPosition, PositionSpec, Rotary, Window
 
 MakeSpec = Callable[..., PositionSpec]
+
+
+@pytest.fixture
+def make_spec() -> MakeSpec:
+    """A spec with one group of rotary layers, and more where they are given."""
+
+    def make(
+        claimed: int | None = 4096,
+        trained: int | None = None,
+        scaling: Scaling = UNSCALED,
+        more: tuple[LayerGroup, ...] = (),
+    ) -> PositionSpec:
+        group = LayerGroup("all layers", (0, 1), Rotary(128, 128, 1e4, scaling=scaling))
+        return PositionSpec(
+            "llama",
+            "written by hand",
+            (group, *more),
+            Length.unknown() if trained is None else Length(trained, "original length"),
+            Length.unknown("no length key") if claimed is None else Length(claimed, "max length"),
+        )
+
+    return make
 
 
 def test_a_stated_length_is_taken(make_spec: MakeSpec) -> None:
@@ -44,3 +69,15 @@ def test_without_scaling_the_claimed_length_is_the_guess(make_spec: MakeSpec) ->
 
 def test_without_any_length_there_is_no_guess(make_spec: MakeSpec) -> None:
     assert trained_length(make_spec(claimed=None)).tokens is None
+
+
+@pytest.mark.parametrize("trained", [None, 2048])
+@pytest.mark.parametrize("text", ["linear:2", "yarn:2", "ntk:2", "base:5e5", "dynamic:2", "none"])
+def test_another_schedule_does_not_change_what_a_model_was_trained_on(
+    make_spec: MakeSpec, text: str, trained: int | None
+) -> None:
+    spec = make_spec(claimed=8192, trained=trained)
+    changed = override(spec, text)
+    # With a factor of 2 over all layers the files of a stretched model would say 4,096.
+    assert trained_length(changed) == trained_length(spec)
+    assert changed.trained.stated == (trained is not None)

@@ -1,4 +1,7 @@
-"""The trained length that an audit computes with: stated, or guessed and marked as a guess."""
+"""The trained length that everything computes with: stated, or guessed and marked as a guess.
+
+One function, so that an audit, a proof and an extension of the same files name the same number.
+"""
 
 from __future__ import annotations
 

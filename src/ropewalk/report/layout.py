@@ -1,0 +1,223 @@
+"""The one place where text for a terminal is broken into lines.
+
+A report yields pieces: sentences, tables, drawings, commands to copy. `lines` lays them out in a
+width, counted in the cells that characters take on a screen, so that no line is wider. Only a
+command to copy stays as long as it is: broken, it would be another command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+NARROWEST = 40
+"""Columns that every report counts on; a narrower terminal is written to as if it had so many."""
+
+_LEAST_TEXT = 20
+"""Cells that a column of text keeps beside other columns; with fewer it goes below them."""
+_STACKED = "  "
+_HYPHEN = re.compile(r"(?<=[^\W\d_]-)(?=[^\W\d_]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Text that is broken at its blanks: `first` before its first line, `rest` before the others.
+
+    `hyphens` lets words break behind a hyphen, too. A word that is wider than a line is folded.
+    """
+
+    text: str
+    first: str = ""
+    rest: str = ""
+    hyphens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells that are padded already, the first column their label.
+
+    Where the columns do not fit side by side, they go on in further blocks, each with the label.
+    `text`: the last column is words, which are wrapped in what room is left.
+    """
+
+    rows: Sequence[Sequence[str]]
+    text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What is drawn for a width: a function from cells to lines of at most so many."""
+
+    draw: Callable[[int], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A line to copy, into a shell or a path into a program, never broken.
+
+    `lead` are words before it, in its line where there is room, else in lines above it.
+    """
+
+    line: str
+    indent: str = "  "
+    lead: str = ""
+
+
+Piece = str | Prose | Table | Drawn | Command
+"""A plain string is a line of its own; too long, it goes on below, two deeper than it begins."""
+
+
+def lines(pieces: Iterable[Piece], width: int) -> Iterator[str]:
+    """The pieces as lines of at most max(`width`, NARROWEST) cells, but for a Command.
+
+    No line ends in a blank.
+    """
+    room = max(width, NARROWEST)
+    for piece in pieces:
+        match piece:
+            case str():
+                yield from _line(piece, room)
+            case Prose():
+                yield from wrapped(piece.text, room, piece.first, piece.rest, hyphens=piece.hyphens)
+            case Table():
+                yield from _table(piece, room)
+            case Drawn():
+                yield from (line.rstrip() for line in piece.draw(room))
+            case Command():
+                yield from _copied(piece, room)
+
+
+def wrapped(
+    text: str, width: int, first: str = "", rest: str | None = None, *, hyphens: bool = False
+) -> list[str]:
+    """`text` behind `first` in lines of at most `width` cells, later ones behind `rest`.
+
+    Broken at blanks; a word that is wider than a line by itself is folded. Without `rest` later
+    lines begin below the text. Blanks between words stay as they are. No text is no line.
+    """
+    rest = " " * cells(first) if rest is None else rest
+    out: list[str] = []
+    line, used, begun = first, cells(first), False
+    for word in _words(text, hyphens=hyphens):
+        if word.isspace():
+            # Blanks that begin the text are its own; those at a break are dropped.
+            if begun or not out:
+                line, used = line + word, used + len(word)
+            continue
+        size = cells(word)
+        if used + size > width and (begun or (line.strip() and cells(rest) < used)):
+            out.append(line.rstrip())
+            line, used = rest, cells(rest)
+        while used + size > width:
+            head, word = _cut(word, max(1, width - used))
+            out.append(line + head)
+            line, used, size = rest, cells(rest), cells(word)
+        line, used, begun = line + word, used + size, True
+    return [*out, line.rstrip()] if begun else out
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def fit(text: str, width: int) -> str:
+    """A text in a column of `width` cells: padded, or cut with three dots at its end."""
+    if cells(text) > width:
+        head, _ = _cut(text, max(1, width - 3))
+        text = (head + "...")[: max(width, 3)]
+    return text + " " * (width - cells(text))
+
+
+def _words(text: str, *, hyphens: bool) -> Iterator[str]:
+    # A blank that is not to be broken at, as between a number and its unit, is not one of these.
+    for word in re.split(r"( +)", re.sub(r"[\t\n\v\f\r]", " ", text)):
+        if word:
+            yield from _HYPHEN.split(word) if hyphens else (word,)
+
+
+def _cut(word: str, room: int) -> tuple[str, str]:
+    """A word in two, the first of at most `room` cells, of one character at least."""
+    used = 0
+    for at, character in enumerate(word):
+        used += cells(character)
+        if used > room and at:
+            return word[:at], word[at:]
+    return word, ""
+
+
+def _line(text: str, width: int) -> list[str]:
+    if cells(text.rstrip()) <= width:
+        return [text.rstrip()]
+    deep = len(text) - len(text.lstrip()) + 2
+    return wrapped(text, width, rest=" " * deep)
+
+
+def _copied(command: Command, width: int) -> Iterator[str]:
+    if command.lead and cells(whole := f"{command.lead} {command.line}") <= width:
+        yield whole
+        return
+    yield from _line(command.lead, width) if command.lead else ()
+    deep = len(command.lead) - len(command.lead.lstrip())
+    yield " " * deep + command.indent + command.line
+
+
+def _table(table: Table, width: int) -> Iterator[str]:
+    rows = [list(row) for row in table.rows]
+    count = max(map(len, rows), default=0)
+    rows = [row + [""] * (count - len(row)) for row in rows]
+    sizes = [max(cells(row[at].rstrip() if at == count - 1 else row[at]) for row in rows)
+             for at in range(count)]  # fmt: skip
+    if count == 0:
+        return
+    widest = (
+        min(max(sizes[1:], default=0), _LEAST_TEXT) if table.text else max(sizes[1:], default=0)
+    )
+    # A label that leaves no room for a column stands on lines of its own.
+    stacked = sizes[0] + widest > width
+    before = cells(_STACKED) if stacked else sizes[0]
+    for number, block in enumerate(_blocks(sizes, before, width, text=table.text)):
+        if number:
+            yield ""
+        for row in rows:
+            if stacked:
+                yield from wrapped(row[0].strip(), width)
+            head = _STACKED if stacked else row[0]
+            if any(row[at].strip() for at in block) or not stacked:
+                yield from _row(head, [row[at] for at in block], [sizes[at] for at in block], width)
+
+
+def _blocks(sizes: Sequence[int], before: int, width: int, *, text: bool) -> Iterator[list[int]]:
+    """Which columns stand side by side; the label, of `before` cells, stands before each block."""
+    block: list[int] = []
+    used = before
+    for at in range(1, len(sizes)):
+        last = text and at == len(sizes) - 1
+        size = min(sizes[at], _LEAST_TEXT) if last else sizes[at]
+        if block and used + size > width:
+            yield block
+            block, used = [], before
+        block.append(at)
+        used += size
+    yield block
+
+
+def _row(head: str, row: Sequence[str], sizes: Sequence[int], width: int) -> Iterator[str]:
+    """One row of a block; cells that are wider than what is left go on below themselves."""
+    line, used = head, cells(head)
+    for at, (cell, size) in enumerate(zip(row, sizes, strict=True)):
+        if at < len(row) - 1:
+            line, used = line + cell + " " * (size - cells(cell)), used + size
+    last = row[-1].rstrip() if row else ""
+    if used + cells(last) <= width:
+        yield (line + last).rstrip()
+        return
+    blanks = len(last) - len(last.lstrip())
+    yield from wrapped(
+        last, width, line, " " * (used + blanks if used + blanks < width // 2 else used)
+    )
