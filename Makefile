@@ -21,7 +21,7 @@ tiny: .venv/.run
 	mkdir -p build
 	$(BIN)/python -m ropewalk.tiny.recipe build/tiny
 
-.PHONY: tiny demo test lint conformance heavy bench clean
+.PHONY: tiny demo test lint conformance heavy bench commands clean
 
 demo: .venv/.run
 	$(BIN)/ropewalk demo
@@ -55,6 +55,10 @@ heavy: .venv/.dev
 	$(BIN)/python benchmarks/smollm2_maps.py --write
 	$(BIN)/python -m benchmarks.extend
 	$(BIN)/python -m benchmarks.layout
+
+# The commands of the README and of the demo in one directory, most of an hour.
+commands: .venv/.dev
+	$(BIN)/python -m benchmarks.commands
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ropewalk needs Python 3.11 or newer; name one with PYTHON=")'

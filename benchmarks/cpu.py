@@ -2,7 +2,8 @@
 
 Every row times ours, its ceiling and its peers one after the other in each round and takes
 medians; results are compared before. At full size the run takes less than 15 minutes on two
-cores and 8 GiB of memory, and rewrites benchmarks/results/cpu.md and cpu.svg.
+cores and 8 GiB of memory, and rewrites benchmarks/results/cpu-MAKER.md and .svg: makers of
+processors differ in what is slow on them, so each keeps its own last result.
 
     python -m benchmarks.cpu [--small] [--only rotary,embedding,alibi,model,growth]
 
@@ -24,7 +25,7 @@ import torch
 from benchmarks import cpu_attention, cpu_embedding, cpu_model, cpu_report, cpu_rotary
 from benchmarks.cpu_timing import Row
 
-RESULT = Path(__file__).parent / "results" / "cpu.md"
+RESULTS = Path(__file__).parent / "results"
 PARTS = ("rotary", "embedding", "alibi", "model", "growth")
 
 
@@ -89,9 +90,10 @@ def main() -> None:
     minutes = (time.perf_counter() - start) / 60
     print(f"{minutes:.1f} minutes")
     if not options.small and parts == set(PARTS):
-        picture = RESULT.with_suffix(".svg")
+        result = RESULTS / f"cpu-{cpu_report.maker()}.md"
+        picture = result.with_suffix(".svg")
         picture.write_text(cpu_report.plot(grown), encoding="utf-8")
-        RESULT.write_text(cpu_report.markdown(done, picture.name, minutes), encoding="utf-8")
+        result.write_text(cpu_report.markdown(done, picture.name, minutes), encoding="utf-8")
     results = [
         {
             "name": row.work,

@@ -22,16 +22,25 @@ WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 260, 230, 58, 34, 42
 
 def machine() -> str:
     """Processor, threads and versions."""
-    name = platform.processor() or platform.machine()
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        lines = information.read_text(encoding="utf-8").splitlines()
-        name = next((x.split(":", 1)[1].strip() for x in lines if x.startswith("model name")), name)
+    name = _cpuinfo("model name") or platform.processor() or platform.machine()
     versions = ", ".join(f"{package} {metadata.version(package)}" for package in PACKAGES)
     return (
         f"{name}, {os.cpu_count()} CPUs, {torch.get_num_threads()} threads; "
         f"Python {platform.python_version()}, {versions}"
     )
+
+
+def maker() -> str:
+    """Who made the processor, as results are named: "amd", "intel", or the processor's family."""
+    known = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
+    return known.get(_cpuinfo("vendor_id"), platform.machine().lower())
+
+
+def _cpuinfo(field: str) -> str:
+    """What Linux says of the first processor, "" where nothing is said."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(encoding="utf-8").splitlines() if information.exists() else []
+    return next((x.split(":", 1)[1].strip() for x in lines if x.startswith(field)), "")
 
 
 def milliseconds(seconds: float) -> str:

@@ -58,5 +58,5 @@ def test_the_demo_ends_with_its_map_its_report_and_what_to_try_next(
     assert report is not None
     assert (tmp_path / report[1]).is_file()
     lines = out.splitlines()
-    assert "  ropewalk demo --full" + " " * 37 + "a small model stretched and tuned" in lines
+    assert "  ropewalk demo --full" + " " * 45 + "a small model stretched and tuned" in lines
     assert all(f"  {command} " in out for command, _ in demo.NEXT)

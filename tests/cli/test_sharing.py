@@ -124,7 +124,7 @@ def test_a_real_difference_falls_back_to_shared_beginnings_and_stays_there(
     prove: Prove, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ropewalk.prove.local_run.judge", lambda pairs, seed: replace(judge(pairs, seed), real=True)
+        "ropewalk.prove.local_run.judge", lambda *given: replace(judge(*given), real=True)
     )
     grid = (*GRID, "--sharing", "nested", "--calibrate", "short")
     done = prove(tiny_model, *grid)

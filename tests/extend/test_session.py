@@ -54,7 +54,8 @@ def test_auto_measures_every_method_on_the_same_prompts_and_writes_the_best(
     assert all(name in text for name in names)
     assert "self-extend" in text
     assert "not to be written" in text
-    served = {f"  {each.line}" for each in (*measured.options, *measured.written.serving)}
+    options = (*measured.options, *measured.written.serving)
+    served = {f"  {line}" for each in options for line in (*each.steps, each.line)}
     for width in (40, 60, 80, 120):
         lines = [line for line in extend_lines(measured, width) if line not in served]
         assert max(map(len, lines)) <= min(width, 80)

@@ -333,8 +333,8 @@ def _with_features(call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     q_length, values = q.shape[2], v.shape[-1]
     blocks = _BLOCK if q.dtype in (torch.float32, torch.float64) else 1
     q_more, k_more = -q_length % blocks, -k.shape[2] % blocks
-    q = functional.pad(q, (0, width - q.shape[-1], 0, q_more))
-    k, v = (functional.pad(x, (0, width - x.shape[-1], 0, k_more)) for x in (k, v))
+    q = _padded(q, width, q_more)
+    k, v = (_padded(x, width, k_more) for x in (k, v))
     if visible.whole:
         out = biased_sdpa(q, k, v, call.scale, causal=True)
     else:
@@ -343,6 +343,14 @@ def _with_features(call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             q, k, v, call.scale, mask=functional.pad(seen, (0, 0, 0, q_more), value=True)
         )
     return out[:, :, :q_length, :values]
+
+
+def _padded(x: Tensor, width: int, more: int) -> Tensor:
+    """Zeros behind the channels, `width` in all, and `more` rows of them; `pad` would copy also
+    what needs none.
+    """
+    missing = width - x.shape[-1]
+    return functional.pad(x, (0, missing, 0, more)) if missing or more else x
 
 
 def _dense_bias(call: _Call, q: Tensor) -> Tensor:

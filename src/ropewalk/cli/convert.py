@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -64,6 +64,9 @@ def convert_command(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document instead of text.")
+    ] = False,
 ) -> None:
     """Convert position settings: the same numbers, or an error that names what is lost."""
     from ropewalk.errors import UsageError
@@ -77,11 +80,46 @@ def convert_command(
     original = read_spec(files)
     spec = _with_schedules(original, rope or [])
     if to in (To.vllm, To.llamacpp):
-        typer.echo(_options(files, original, spec, to, served))
+        converted = _options(files, original, spec, to, served)
     elif to is To.gguf:
-        _write_gguf(files, spec, weights, out, force=force)
+        converted = _write_gguf(files, spec, weights, out, force=force)
     else:
-        _write_config(files, spec, 4 if to is To.hf4 else 5, out, force=force)
+        converted = _write_config(files, spec, 4 if to is To.hf4 else 5, out, force=force)
+    _print(converted, to, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What came of it: options for a command line, a file that was written, or a configuration.
+
+    `remarks` are what the reader of the result should know beside it.
+    """
+
+    options: str | None = None
+    written: str | None = None
+    config: dict[str, Any] | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def _print(converted: Converted, to: To, *, as_json: bool) -> None:
+    """The result on stdout, what should be known beside it on stderr or in the document."""
+    if as_json:
+        document = {"schema": "ropewalk.convert/1", "to": to.value, **asdict(converted)}
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    for remark in converted.remarks:
+        tell(f"ropewalk: {remark}")
+    if converted.options is not None:
+        typer.echo(converted.options)
+    elif converted.written is not None:
+        tell(f"ropewalk: wrote {converted.written}")
+    else:
+        sys.stdout.write(config_text(converted.config))
+
+
+def config_text(config: dict[str, Any] | None) -> str:
+    """A configuration as transformers writes it."""
+    return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
 
 
 def _with_schedules(spec: PositionSpec, schedules: list[str]) -> PositionSpec:
@@ -104,7 +142,7 @@ def _with_schedules(spec: PositionSpec, schedules: list[str]) -> PositionSpec:
 
 def _options(
     files: ModelFiles, original: PositionSpec, spec: PositionSpec, to: To, length: int | None
-) -> str:
+) -> Converted:
     """One line for a shell."""
     from ropewalk.dialects.engines import as_computed
     from ropewalk.dialects.engines.llamacpp import LLAMACPP
@@ -119,22 +157,18 @@ def _options(
     if to is To.llamacpp:
         served = length or spec.claimed.tokens
         file = as_computed(LLAMACPP, original, config, served=served)
-        line = write_flags(spec, file, served)
-        tell(f"ropewalk: {LLAMACPP_VERSION}")
-        return line
+        return Converted(write_flags(spec, file, served), remarks=(LLAMACPP_VERSION,))
     if config is None:
         raise UsageError(
             f"{files.path} is a GGUF file and has no config.json to override; give the model's "
             "folder, or use --to llamacpp"
         )
-    line = write_overrides(spec, config, length)
-    tell(f"ropewalk: {VLLM_VERSION}")
-    return line
+    return Converted(write_overrides(spec, config, length), remarks=(VLLM_VERSION,))
 
 
 def _write_gguf(
     files: ModelFiles, spec: PositionSpec, weights: Path | None, out: Path | None, *, force: bool
-) -> None:
+) -> Converted:
     """A copy of the model's own GGUF file, or of the one that was converted from its folder."""
     from ropewalk.dialects.gguf.write import write_gguf
     from ropewalk.errors import UsageError
@@ -163,7 +197,7 @@ def _write_gguf(
     if out is None:
         raise UsageError("--to gguf needs --out FILE, the copy to write")
     write_gguf(spec, source.path, out, overwrite=force)
-    tell(f"ropewalk: wrote {out}")
+    return Converted(written=str(out))
 
 
 def _shape(spec: PositionSpec) -> str:
@@ -175,7 +209,7 @@ def _shape(spec: PositionSpec) -> str:
 
 def _write_config(
     files: ModelFiles, spec: PositionSpec, version: int, out: Path | None, *, force: bool
-) -> None:
+) -> Converted:
     from ropewalk.dialects.engines.beside import remarks_on
     from ropewalk.dialects.hf import load_json
     from ropewalk.dialects.hf.write import write_config
@@ -189,12 +223,9 @@ def _write_config(
     source = files.config_path
     before = load_json(source)
     written = write_config(spec, before, 4 if version == 4 else 5)
-    for remark in remarks_on(spec, before, written):
-        tell(f"ropewalk: {remark}")
-    text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
+    remarks = tuple(map(str, remarks_on(spec, before, written)))
     if out is None:
-        sys.stdout.write(text)
-        return
+        return Converted(config=written, remarks=remarks)
     from ropewalk.files import write_whole
 
     target = out / "config.json" if out.is_dir() else out
@@ -202,5 +233,5 @@ def _write_config(
         raise UsageError(f"{target} is the model's own file; name another file to write")
     if target.exists() and not force:
         raise UsageError(f"{target} exists; name another file, or allow it with --force")
-    write_whole(target, text)
-    tell(f"ropewalk: wrote {target}")
+    write_whole(target, config_text(written))
+    return Converted(written=str(target), remarks=remarks)

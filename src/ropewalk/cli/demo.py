@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli.pages import Html
 from ropewalk.report.layout import Command, Piece, Prose
+
+if TYPE_CHECKING:
+    from ropewalk.audit import Audit
+    from ropewalk.prove.settings import ProofSettings
 
 SECONDS = 230.0
 """A slower machine leaves the longest lengths out rather than take more than four minutes."""
@@ -16,8 +23,11 @@ DOCUMENTS = 3
 
 NEXT = (
     ("ropewalk demo --full", "a small model stretched and tuned"),
-    ("ropewalk prove smollm2 --lengths 2048,12000", "beyond the length it claims"),
-    ("ropewalk prove smollm2 --lengths 2048,12000 --rope yarn:2", "the same with another schedule"),
+    ("ropewalk prove smollm2 --lengths 2k,12k --trials 3", "beyond the length it claims"),
+    (
+        "ropewalk prove smollm2 --lengths 2k,12k --trials 3 --rope yarn:2",
+        "with another schedule",
+    ),
     ("ropewalk audit PATH", "what another model's files say"),
     ("ropewalk prove PATH", "what another model finds"),
 )
@@ -31,26 +41,68 @@ def demo_command(
             "--full", help="The embedded model instead: proved, stretched, tuned, proved again."
         ),
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document instead of text.")
+    ] = False,
+    html: Html = None,
 ) -> None:
     """Audit and prove SmolLM2-135M-Instruct, from its GGUF file to a heat map and a report."""
     if full:
         from ropewalk.cli.story import tell_story
 
-        tell_story()
+        tell_story(as_json=as_json, html=html)
         return
     from ropewalk.audit import audit
-    from ropewalk.cli.output import columns, console, show
-    from ropewalk.cli.prove import prove_and_show
     from ropewalk.models.resolve import read_spec, resolve
-    from ropewalk.prove.calibration import Calibrate
-    from ropewalk.prove.session import ProofSettings
-    from ropewalk.report.audit_text import print_audit
 
     files = resolve("smollm2")
-    _heading(f"$ ropewalk audit {files.name}")
-    print_audit(console(), audit(read_spec(files), name=files.title))
-    settings = ProofSettings(
-        model=files.name,
+    audited = audit(read_spec(files), name=files.title)
+    if as_json:
+        _print_json(audited, html)
+    else:
+        _print(audited, html)
+
+
+def _print(audited: Audit, html: Path | None) -> None:
+    """Audit and proof as they are made, and what to try next."""
+    from ropewalk.cli.output import columns, console, show
+    from ropewalk.cli.prove import prove_and_show
+    from ropewalk.report.audit_text import print_audit
+
+    _heading("$ ropewalk audit smollm2")
+    print_audit(console(), audited)
+    lengths = ",".join(map(str, LENGTHS))
+    grid = f"--lengths {lengths} --depths {DEPTHS} --trials {DOCUMENTS}"
+    _heading(f"$ ropewalk prove smollm2 {grid}")
+    prove_and_show(_settings(), html=html)
+    show("", "What to try next:")
+    for command, shows in NEXT:
+        show(*_suggested(command, shows, columns()))
+
+
+def _print_json(audited: Audit, html: Path | None) -> None:
+    """Audit and proof as one document."""
+    from ropewalk.audit import to_json
+    from ropewalk.cli.prove import run_with_progress, write_pages
+    from ropewalk.prove.export import run_to_json
+
+    proof = run_with_progress(_settings())
+    document = {
+        "schema": "ropewalk.demo/1",
+        "audit": to_json(audited),
+        "proof": run_to_json(proof.summary, proof.rows, proof.tasks),
+    }
+    typer.echo(json.dumps(document, indent=2, allow_nan=False))
+    write_pages(proof, html, as_json=True)
+
+
+def _settings() -> ProofSettings:
+    """What the demo asks."""
+    from ropewalk.prove.calibration import Calibrate
+    from ropewalk.prove.session import ProofSettings
+
+    return ProofSettings(
+        model="smollm2",
         lengths=LENGTHS,
         depths=tuple(step / (DEPTHS - 1) for step in range(DEPTHS)),
         trials=DOCUMENTS,
@@ -59,18 +111,11 @@ def demo_command(
         shorten=True,
         command="ropewalk demo",
     )
-    lengths = ",".join(map(str, LENGTHS))
-    grid = f"--lengths {lengths} --depths {DEPTHS} --trials {DOCUMENTS}"
-    _heading(f"$ ropewalk prove smollm2 {grid}")
-    prove_and_show(settings)
-    show("", "What to try next:")
-    for command, shows in NEXT:
-        show(*_suggested(command, shows, columns()))
 
 
 def _suggested(command: str, shows: str, width: int) -> tuple[Piece, ...]:
     """A command with what it shows behind it, or below it on a terminal too narrow for both."""
-    line = f"  {command:<55}  {shows}"
+    line = f"  {command:<63}  {shows}"
     return (line,) if len(line) <= width else (Command(command), Prose(shows, " " * 6))
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+from typing import Annotated
+
+import typer
 
 from ropewalk.cli.output import show
 from ropewalk.report.layout import Command, Prose, Table
@@ -22,10 +26,17 @@ PARTS = {
 """Optional packages and what they are for; all of them come with `ropewalk[prove]`."""
 
 
-def doctor_command() -> None:
+def doctor_command(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document instead of text.")
+    ] = False,
+) -> None:
     """Versions, threads, caches with sizes, and what optional parts are missing."""
     from ropewalk import __version__
 
+    if as_json:
+        typer.echo(json.dumps({"schema": "ropewalk.doctor/1", **_document()}, indent=2))
+        return
     python = f"Python {platform.python_version()}"
     show(f"ropewalk {__version__}, {python}, {platform.platform()}")
     _fact("cores", f"{os.cpu_count()}, usable here: {_usable_cores()}")
@@ -47,6 +58,46 @@ def doctor_command() -> None:
     _cache()
 
 
+def _document() -> dict[str, object]:
+    """All of it as plain values."""
+    from ropewalk import __version__
+    from ropewalk.models.cache import cache_folder, entries
+    from ropewalk.models.resolve import KNOWN
+
+    parts = {package: _version(package) for package in PARTS}
+    kept = entries()
+    return {
+        "ropewalk": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "usable_cores": _usable_cores(),
+        "torch": _torch() if parts["torch"] else None,
+        "kernels": _kernels() if parts["torch"] else None,
+        "parts": parts,
+        "models": {
+            name: {"path": _path_of(name), "install": known.install}
+            for name, known in KNOWN.items()
+        },
+        "cache": {
+            "folder": str(cache_folder()),
+            "bytes": sum(entry.size for entry in kept),
+            "entries": [{"name": entry.path.name, "bytes": entry.size} for entry in kept],
+        },
+    }
+
+
+def _path_of(name: str) -> str | None:
+    """Where a known model lies; None for one that is not installed."""
+    from ropewalk.errors import UnknownModelError
+    from ropewalk.models.resolve import resolve
+
+    try:
+        return str(resolve(name).path)
+    except UnknownModelError:
+        return None
+
+
 def _fact(name: str, text: str, path: str | None = None) -> None:
     """What is called `name`, and below it where it lies."""
     show(Prose(text, f"{name:<10}", " " * 10))
@@ -55,14 +106,14 @@ def _fact(name: str, text: str, path: str | None = None) -> None:
 
 
 def _known_models() -> None:
-    from ropewalk.errors import UnknownModelError
-    from ropewalk.models.resolve import KNOWN, resolve
+    from ropewalk.models.resolve import KNOWN
 
     for name, known in KNOWN.items():
-        try:
-            show(Command(str(resolve(name).path), lead=f"  {name:<16}"))
-        except UnknownModelError:
+        path = _path_of(name)
+        if path is None:
             show(Command(known.install, lead=f"  {name:<16} missing; get it with:"))
+        else:
+            show(Command(path, lead=f"  {name:<16}"))
 
 
 def _cache() -> None:

@@ -186,7 +186,11 @@ class Progress:
 
     def _watch(self) -> None:
         while not self._stop.wait(_TICK):
-            self.tick()
+            try:
+                self.tick()
+            except OSError:
+                # Nobody reads stderr any more; the work itself says so where it matters.
+                return
 
     def _line(self, text: str) -> None:
         from ropewalk.report.layout import wrapped

@@ -14,6 +14,7 @@ import typer
 
 from ropewalk.cli import prove_options as o
 from ropewalk.cli.output import console, show_path, tell
+from ropewalk.cli.pages import Html
 from ropewalk.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -64,9 +65,9 @@ def prove_command(
     out: o.Out = None,
     as_json: o.AsJson = False,
     csv: o.Csv = None,
+    html: Html = None,
 ) -> None:
     """Prove a model: ask for hidden facts at every length and depth, and count."""
-    from ropewalk.lengths import parse_length
     from ropewalk.prove.session import ProofSettings
 
     settings = ProofSettings(
@@ -75,9 +76,8 @@ def prove_command(
         **_further(until_certain, most_trials),
         **_asked(task, suite, documents, questions),
         **_spent(minutes, sharing, calibrate, price, dry_run),
-        **_held(device, device_map, dtype),
-        haystack=haystack, distractors=distractors, chat=chat,
-        answer_tokens=parse_length(answer_tokens, "--answer-tokens"),
+        **_held(device, device_map, dtype), **_worded(chat, answer_tokens),
+        haystack=haystack, distractors=distractors,
         command=shlex.join(["ropewalk", *sys.argv[1:]]),
         endpoint=endpoint_settings(
             model, base_url, api=api, tokenizer=tokenizer, concurrency=concurrency,
@@ -85,16 +85,20 @@ def prove_command(
             timeout=timeout, salt=salt,
         ),
     )  # fmt: skip
-    prove_and_show(settings, as_json=as_json, csv=csv)
+    prove_and_show(settings, as_json=as_json, csv=csv, html=html)
 
 
 def prove_and_show(
-    settings: ProofSettings, *, as_json: bool = False, csv: Path | None = None
+    settings: ProofSettings,
+    *,
+    as_json: bool = False,
+    csv: Path | None = None,
+    html: Path | None = None,
 ) -> None:
     """The whole command behind its options. Exits with INTERRUPTED after Ctrl-C."""
     check_places(settings.out, csv)
     proof = run_with_progress(settings)
-    show_results(proof, as_json=as_json, csv=csv)
+    show_results(proof, as_json=as_json, csv=csv, html=html)
     if proof.result.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -156,6 +160,12 @@ def _spent(
         "price": price,
         "dry_run": dry_run,
     }
+
+
+def _worded(chat: bool, answer_tokens: str) -> dict[str, Any]:
+    from ropewalk.lengths import parse_length
+
+    return {"chat": chat, "answer_tokens": parse_length(answer_tokens, "--answer-tokens")}
 
 
 def _held(device: str, device_map: str | None, dtype: str) -> dict[str, Any]:
@@ -256,14 +266,15 @@ def run_with_progress(settings: ProofSettings) -> Proof:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def show_results(proof: Proof, *, as_json: bool, csv: Path | None) -> None:
+def show_results(
+    proof: Proof, *, as_json: bool, csv: Path | None, html: Path | None = None
+) -> None:
     """Print the map or the JSON document, write CSV and HTML report, and say what is missing.
 
     Files come last: should the disk be full, the result has been seen.
     """
     from ropewalk.files import write_whole
     from ropewalk.prove.export import rows_to_csv
-    from ropewalk.report.run_folder import write_report
 
     if as_json:
         from ropewalk.prove.export import run_to_json
@@ -276,8 +287,20 @@ def show_results(proof: Proof, *, as_json: bool, csv: Path | None) -> None:
         print_tasks(console(), proof.tasks or {"single": proof.summary})
     if csv is not None:
         write_whole(csv, rows_to_csv(proof.rows))
-    (tell if as_json else show_path)(f"report: {write_report(proof)}")
+    write_pages(proof, html, as_json=as_json)
     if proof.result.interrupted or proof.result.out_of_time:
         done, total = proof.result.done, proof.result.done + proof.result.remaining
         why = "interrupted" if proof.result.interrupted else "out of time"
         tell(f"{why}: {done} of {total} answers are kept; the same command goes on")
+
+
+def write_pages(proof: Proof, html: Path | None, *, as_json: bool) -> None:
+    """The report into the run folder, and where `html` says, and say where they are."""
+    from ropewalk.files import write_whole
+    from ropewalk.report.run_folder import write_report
+
+    report = write_report(proof)
+    (tell if as_json else show_path)(f"report: {report}")
+    if html is not None:
+        write_whole(html, report.read_text(encoding="utf-8"))
+        tell(f"page: {html}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ropewalk.cli.pages import Html
 
 if TYPE_CHECKING:
     from ropewalk.prove.cells import Row
@@ -31,8 +34,13 @@ def show_command(
         str | None,
         typer.Option(metavar="SHARE", help="Another threshold than the run's; as for prove."),
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document instead of text.")
+    ] = False,
+    html: Html = None,
 ) -> None:
     """Show a run folder's heat map, or the exact prompt and answer of one cell."""
+    from ropewalk.errors import UsageError
     from ropewalk.prove.facts import own_rows, summary_of
     from ropewalk.prove.statistics import parse_threshold
     from ropewalk.prove.store import Store
@@ -42,15 +50,32 @@ def show_command(
         facts = store.facts()
         rows = own_rows(store.rows(), facts)
         if cell is not None:
+            if html is not None:
+                raise UsageError("--html shows the whole run; leave --cell or --html out")
             row = find_row(rows, cell, folder)
-            _print_row(row, store)
+            if as_json:
+                typer.echo(json.dumps(_row_document(row, store), indent=2, allow_nan=False))
+            else:
+                _print_row(row, store)
             return
-    from ropewalk.cli.output import console
+    from ropewalk.cli.output import console, tell
     from ropewalk.prove.by_task import by_task
-    from ropewalk.report.task_text import print_tasks
 
-    found = by_task(rows, facts, bar) or {"single": summary_of(rows, facts, bar)}
-    print_tasks(console(), found)
+    summary, tasks = summary_of(rows, facts, bar), by_task(rows, facts, bar)
+    if as_json:
+        from ropewalk.prove.export import run_to_json
+
+        typer.echo(json.dumps(run_to_json(summary, rows, tasks), indent=2, allow_nan=False))
+    else:
+        from ropewalk.report.task_text import print_tasks
+
+        print_tasks(console(), tasks or {"single": summary})
+    if html is not None:
+        from ropewalk.files import write_whole
+        from ropewalk.report.run_folder import folder_html
+
+        write_whole(html, folder_html(folder, rows, summary, tasks))
+        tell(f"page: {html}")
 
 
 def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
@@ -92,6 +117,14 @@ def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
             "lengths and depths it has"
         )
     return min(near, key=lambda pair: pair[0])[1]
+
+
+def _row_document(row: Row, store: Store) -> dict[str, object]:
+    """A row by its columns, with the exact prompt."""
+    from ropewalk.prove.export import row_to_json
+
+    prompt = store.prompt_text(row.prompt_hash)
+    return {"schema": "ropewalk.show.cell/1", **row_to_json(row), "prompt": prompt}
 
 
 def _print_row(row: Row, store: Store) -> None:

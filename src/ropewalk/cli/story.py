@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -9,39 +10,49 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ropewalk.extend.story import Scale
+    from ropewalk.extend.story import Scale, Story
 
 REPORT = Path("ropewalk-runs") / "story.html"
 
 
-def tell_story(scale: Scale | None = None, report: Path = REPORT) -> None:
-    """Audit, prove, stretch, tune and prove again; then one page with all of it."""
+def tell_story(
+    scale: Scale | None = None,
+    report: Path = REPORT,
+    *,
+    as_json: bool = False,
+    html: Path | None = None,
+) -> None:
+    """Audit, prove, stretch, tune and prove again; then one page with all of it.
+
+    `as_json`: one document on stdout, and nothing else there.
+    """
     from ropewalk.audit import audit
-    from ropewalk.cli.output import columns, console, show, show_path
+    from ropewalk.cli.output import console, show
     from ropewalk.cli.progress import ProofProgress
     from ropewalk.extend.story import MODEL, Chapter, Listener, tell
     from ropewalk.extend.tune.loop import StepResult
-    from ropewalk.files import write_whole
     from ropewalk.models.resolve import read_spec, resolve
     from ropewalk.report.audit_text import print_audit
     from ropewalk.report.layout import Command
-    from ropewalk.report.story_html import story_html
-    from ropewalk.report.story_text import chapter_line, story_lines
+    from ropewalk.report.story_text import chapter_line
 
     files = resolve(MODEL)
-    show("", Command(f"$ ropewalk audit {MODEL}", ""), "")
-    print_audit(console(), audit(read_spec(files), name=files.title))
+    if not as_json:
+        show("", Command(f"$ ropewalk audit {MODEL}", ""), "")
+        print_audit(console(), audit(read_spec(files), name=files.title))
     report.parent.mkdir(parents=True, exist_ok=True)
     with ProofProgress() as shown, TemporaryDirectory(prefix="ropewalk-story-") as folder:
 
         def begin(title: str) -> None:
-            with shown.aside():
-                show("", title)
+            if not as_json:
+                with shown.aside():
+                    show("", title)
             shown.say(title)
 
         def chapter(ended: Chapter) -> None:
-            with shown.aside():
-                show(f"  {chapter_line(ended)}")
+            if not as_json:
+                with shown.aside():
+                    show(f"  {chapter_line(ended)}")
 
         def step(result: StepResult, total: int) -> None:
             shown.share(result.step, total)
@@ -49,9 +60,26 @@ def tell_story(scale: Scale | None = None, report: Path = REPORT) -> None:
         listener = Listener(begin, shown.say, chapter, step, shown.event)
         # Everything is measured anew: an answer kept from yesterday would not be on the spot.
         story = tell(Path(folder) / "story", scale, listener)
-    show("")
-    for line in story_lines(story, columns()):
-        typer.echo(line)
-    write_whole(report, story_html(story))
-    show("")
-    show_path(f"report: {report}")
+    _show(story, report, html, as_json=as_json)
+
+
+def _show(story: Story, report: Path, html: Path | None, *, as_json: bool) -> None:
+    """All that came of it, and its page."""
+    from ropewalk.cli.output import columns, show, show_path, tell
+    from ropewalk.files import write_whole
+    from ropewalk.report.story_html import story_html
+    from ropewalk.report.story_text import story_json, story_lines
+
+    if as_json:
+        typer.echo(json.dumps(story_json(story), indent=2, allow_nan=False))
+    else:
+        show("")
+        for line in story_lines(story, columns()):
+            typer.echo(line)
+        show("")
+    page = story_html(story)
+    write_whole(report, page)
+    (tell if as_json else show_path)(f"report: {report}")
+    if html is not None:
+        write_whole(html, page)
+        tell(f"page: {html}")

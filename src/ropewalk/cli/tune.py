@@ -11,6 +11,7 @@ import typer
 
 from ropewalk.cli import tune_options as o
 from ropewalk.cli.output import columns, show_path, tell
+from ropewalk.cli.pages import Html
 from ropewalk.cli.prove_options import seconds_of
 from ropewalk.errors import INTERRUPTED
 
@@ -54,6 +55,7 @@ def tune_command(
     context_parallel: o.ContextParallel = 1,
     minutes: o.Minutes = None,
     as_json: o.AsJson = False,
+    html: Html = None,
 ) -> None:
     """Train a checkpoint on long documents, here or under torchrun, and say what it gained."""
     from ropewalk.extend.tune.settings import TuneSettings
@@ -71,7 +73,7 @@ def tune_command(
     settings.check()
     done = _run(settings)
     if done is not None:
-        _show(done, settings, as_json=as_json)
+        _show(done, settings, as_json=as_json, html=html)
 
 
 # Words like "cosine" are passed on as they are: `TuneSettings.check` looks at them.
@@ -161,7 +163,7 @@ def _run(settings: TuneSettings) -> Tuned | None:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _show(done: Tuned, settings: TuneSettings, *, as_json: bool) -> None:
+def _show(done: Tuned, settings: TuneSettings, *, as_json: bool, html: Path | None) -> None:
     """Print what came of it and write the report; a gate that fails is exit code 1."""
     import json
 
@@ -175,8 +177,12 @@ def _show(done: Tuned, settings: TuneSettings, *, as_json: bool) -> None:
         for line in tune_lines(done, columns()):
             typer.echo(line)
     report = done.folder / "report.html"
-    write_whole(report, tune_html(done, settings))
+    page = tune_html(done, settings)
+    write_whole(report, page)
     (tell if as_json else show_path)(f"report: {report}")
+    if html is not None:
+        write_whole(html, page)
+        tell(f"page: {html}")
     if not done.gate.passed:
         tell(
             f"ropewalk: the gate of {settings.gate:g} fails; the model is kept apart in "

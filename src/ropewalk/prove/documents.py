@@ -36,7 +36,9 @@ INTRODUCTION = (
     "A long report follows. Some lines in it state facts, one of which will be asked for at the "
     "end."
 )
-_ATTEMPTS = 12
+_ATTEMPTS, _MOST_ATTEMPTS = 12, 36
+_SENTENCES_CUT = 4
+"""The most sentences that a document is cut earlier, where no words fill what is left."""
 _PLANNED_WITH = 13
 """Facts that are looked at before places are planned."""
 _MARGIN = 400
@@ -253,9 +255,12 @@ class DocumentMaker:
         room = cell.length - frame.tokens - sum(map(self.single.tokens.inner, beside))
         fillers = self._fillers(cell, document)
         best: _Laid | None = None
-        for attempt in range(_ATTEMPTS):
+        # Among endless words those that fit are found in the end; a text may have none.
+        attempts = _ATTEMPTS if self.single.sentences is not None else _MOST_ATTEMPTS
+        for attempt in range(attempts):
             # Where no words come to what is left, more is left by cutting a sentence earlier.
-            end = max(document.end(room) - attempt // 4, 0 if index is None else index + 1)
+            earlier = min(attempt // 4, _SENTENCES_CUT)
+            end = max(document.end(room) - earlier, 0 if index is None else index + 1)
             if document.edges[end] > room:
                 break
             filling = fillers(end, room - document.edges[end])

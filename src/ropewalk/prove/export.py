@@ -48,11 +48,11 @@ def run_to_json(
         "format": JSON_FORMAT,
         "summary": _plain(summary),
         **several,
-        "rows": [_row(row) for row in rows],
+        "rows": [row_to_json(row) for row in rows],
     }
 
 
-def _row(row: Row) -> dict[str, object]:
+def row_to_json(row: Row) -> dict[str, object]:
     """A row by its columns; details as what they are, and left out where there are none."""
     named = dict(zip(COLUMNS, map(_plain, to_record(row)), strict=True))
     details = named.pop("details")

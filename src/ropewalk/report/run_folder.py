@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ropewalk.audit import to_json
+from ropewalk.audit import Audit, to_json
 from ropewalk.files import write_whole
-from ropewalk.prove.cells import Cell, Control
+from ropewalk.prove.cells import Cell, Control, Row
 from ropewalk.prove.session import Proof
 from ropewalk.prove.store import Store
+from ropewalk.prove.summary import RunSummary
 from ropewalk.report.audit_text import audit_lines
 from ropewalk.report.prove_html import CellPrompt, render_html
 
@@ -24,22 +26,31 @@ def write_report(proof: Proof) -> Path:
 
     Raises StoreError when the folder cannot be written, MissingPartError without jinja2.
     """
-    show = f"ropewalk show {shlex.quote(str(proof.folder))} --cell"
-    with Store.read(proof.folder) as store:
-        prompts = [
-            CellPrompt(row, store.prompt_text(row.prompt_hash), f"{show} {cell_name(row.cell)}")
-            for row in proof.rows
-        ]
-    audit, text = None, ""
-    if proof.audit is not None:
-        audit = to_json(proof.audit)
-        text = "\n".join(line for line, _ in audit_lines(proof.audit, width=AUDIT_WIDTH))
-    html = render_html(
-        proof.summary, audit=audit, audit_text=text, prompts=prompts, tasks=proof.tasks
-    )
+    html = folder_html(proof.folder, proof.rows, proof.summary, proof.tasks, proof.audit)
     path = proof.folder / REPORT
     write_whole(path, html)
     return path
+
+
+def folder_html(
+    folder: Path,
+    rows: Iterable[Row],
+    summary: RunSummary,
+    tasks: Mapping[str, RunSummary],
+    audited: Audit | None = None,
+) -> str:
+    """The report of what lies in a run folder. Raises as `write_report`."""
+    show = f"ropewalk show {shlex.quote(str(folder))} --cell"
+    with Store.read(folder) as store:
+        prompts = [
+            CellPrompt(row, store.prompt_text(row.prompt_hash), f"{show} {cell_name(row.cell)}")
+            for row in rows
+        ]
+    audit, text = None, ""
+    if audited is not None:
+        audit = to_json(audited)
+        text = "\n".join(line for line, _ in audit_lines(audited, width=AUDIT_WIDTH))
+    return render_html(summary, audit=audit, audit_text=text, prompts=prompts, tasks=tasks)
 
 
 def cell_name(cell: Cell) -> str:

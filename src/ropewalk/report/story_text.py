@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from ropewalk.extend.story import Chapter, Story
 from ropewalk.prove.cells import Control, Outcome
@@ -101,6 +102,32 @@ def _by_chance(one: Chapter, other: Chapter, target: int) -> bool:
 
 def _schedule(chapter: Chapter) -> str:
     return chapter.title.partition(",")[0]
+
+
+def story_json(story: Story) -> dict[str, object]:
+    """All figures of the story as plain values. Losses in nats a token, by step."""
+    return {
+        "schema": "ropewalk.demo.full/1",
+        "trained": story.trained,
+        "proofs": [
+            {
+                "title": chapter.title,
+                "lengths": [
+                    {"length": column.length, **_share(column.pooled)}
+                    for column in chapter.proof.summary.columns
+                ],
+            }
+            for chapter in (story.shipped, *story.untrained, story.tuned)
+        ],
+        "losses": [step.loss for step in story.steps],
+        "gate": story.gate.sentence,
+        "drift": asdict(story.drifted),
+        "sentences": list(sentences(story)),
+    }
+
+
+def _share(share: Share) -> dict[str, object]:
+    return {"hits": share.hits, "judged": share.judged, "interval": [share.low, share.high]}
 
 
 def _counted(share: Share) -> str:

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from ropewalk.cli.main import app
-from ropewalk.errors import ConfigError, ModelFileError, StoreError, UsageError
+from ropewalk.errors import ConfigError, ModelFileError, UsageError
 
 SENTENCES = ("The river is long and dry", "A dog sat by the river")
 
@@ -107,5 +107,5 @@ def test_a_folder_without_the_blocks_weights_is_refused(tiny_model: Path, tmp_pa
 
 
 def test_a_page_that_cannot_be_written_is_a_sentence(tiny_model: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(UsageError, match="name a file in a folder that is there"):
         call(tiny_model, "context", "river", *SENTENCES, "--html", tmp_path / "no" / "p.html")

@@ -31,7 +31,7 @@ def test_the_page_is_written_and_what_it_shows_is_printed(model: Path, tmp_path:
     )
     assert shown.exit_code == 0, shown.output
     assert "30 of 80 rows, drawn without preference, none twice, seed 5" in shown.output
-    assert "of the variance" in shown.output
+    assert "of the variance" in " ".join(shown.output.split())
     assert "A row is a token's identity" in shown.output
     page = out.read_text(encoding="utf-8")
     assert "30 of 80 rows, drawn without preference, none twice, seed 5" in page

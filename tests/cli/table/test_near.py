@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from ropewalk.cli.main import app, main
-from ropewalk.errors import StoreError
+from ropewalk.errors import UsageError
 
 Run = Callable[..., "CompletedProcess[str]"]
 
@@ -234,5 +234,5 @@ def test_a_page_that_cannot_be_written_leaves_nothing(animals: Path) -> None:
     done = CliRunner().invoke(
         app, ["table", str(animals), "similarity", "cat", "dog", "--html", str(page)]
     )
-    assert isinstance(done.exception, StoreError)
+    assert isinstance(done.exception, UsageError)
     assert not page.parent.exists()

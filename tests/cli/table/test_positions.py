@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from ropewalk.cli.main import app
-from ropewalk.errors import StoreError, UsageError
+from ropewalk.errors import UsageError
 
 
 def _model(folder: Path, rows: int, **config: object) -> Path:
@@ -74,5 +74,5 @@ def test_a_tensor_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     model = _model(tmp_path / "gpt", 100, model_type="gpt2")
     shown = CliRunner().invoke(app, ["table", str(model), "positions", "--html", str(tmp_path)])
-    assert isinstance(shown.exception, StoreError)
+    assert isinstance(shown.exception, UsageError)
     assert [p.name for p in tmp_path.iterdir()] == ["gpt"]

@@ -65,10 +65,10 @@ def tied_in_transformers(config: dict[str, Any]) -> bool | None:
         with torch.device("meta"):
             model = getattr(transformers, CLASSES[kind])(made)
         one, other = model.get_input_embeddings(), model.get_output_embeddings()
+        return None if one is None or other is None else other.weight is one.weight
     except Exception:  # noqa: BLE001 - whatever their constructors raise
         # Some types' own defaults make no model, and some need packages that are not here.
         return None
-    return None if one is None or other is None else other.weight is one.weight
 
 
 def check(model_type: str) -> int:

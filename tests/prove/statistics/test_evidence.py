@@ -55,7 +55,7 @@ def test_fewer_documents_are_never_certain_and_say_how_many_it_takes() -> None:
     assert found.columns[0].pooled.low > 0.5
     assert (found.effective.certain, found.effective.possible) == (None, 2048)
     assert found.effective.more_trials == 7
-    assert "Not enough documents to be certain of any length: about 7 more (--trials 10)." in (
+    assert "Not enough documents to be certain of any length: about 7 more if it goes on so" in (
         found.effective.sentence
     )
 

@@ -10,6 +10,7 @@ from ropewalk.cli.commands import add_commands
 from ropewalk.cli.completion import tables
 from ropewalk.cli.examples import EXAMPLES
 from ropewalk.cli.help import HELP, Group
+from ropewalk.cli.pages import Html, Open, with_page
 from ropewalk.cli.table.clusters import clusters_command
 from ropewalk.cli.table.compare import compare_command
 from ropewalk.cli.table.context import context_command
@@ -17,6 +18,7 @@ from ropewalk.cli.table.export import export_command
 from ropewalk.cli.table.health import health_command
 from ropewalk.cli.table.map import map_command
 from ropewalk.cli.table.near import near_command
+from ropewalk.cli.table.options import AsJson
 from ropewalk.cli.table.overview import print_overview
 from ropewalk.cli.table.positions import positions_command
 from ropewalk.cli.table.score import score_command
@@ -36,6 +38,9 @@ class _EitherOrder(Group):
             args = [second, first, *rest[:-2]]
         elif first in self.commands:
             args = self._without_model(ctx, first, args[1:])
+        elif not first.startswith("-") and second.startswith("-"):
+            # A group's own options stand before its arguments; people write them behind.
+            args = [second, *rest[:-2], first]
         return super().parse_args(ctx, args)
 
     def _without_model(self, ctx: Any, name: str, options: list[str]) -> list[str]:
@@ -93,11 +98,19 @@ def _model(
             autocompletion=_models_or_questions,
         ),
     ],
+    as_json: AsJson = False,
+    html: Html = None,
+    open_page: Open = False,
 ) -> None:
     """Look into a model's embedding table without loading the model."""
     context.obj = model
     if context.invoked_subcommand is None:
-        print_overview(context)
+        with_page(print_overview)(context, as_json=as_json, html=html, open_page=open_page)
+    elif as_json or html is not None or open_page:
+        question = context.invoked_subcommand
+        raise UsageError(
+            f"write options behind what is asked: ropewalk table {model} {question} ..."
+        )
 
 
 add_commands(table_app, _COMMANDS, "table")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import typer
 
 from ropewalk.cli.output import show
-from ropewalk.cli.table.options import at_work, model_of
+from ropewalk.cli.table.options import at_work, model_of, print_json
 from ropewalk.report.layout import Prose
 
 
@@ -17,7 +17,7 @@ class _Line:
     text: str
 
 
-def print_overview(context: typer.Context) -> None:
+def print_overview(context: typer.Context, *, as_json: bool = False) -> None:
     """The tables of each role, the tie between input and output, rows against tokens."""
     from ropewalk.errors import UsageError
     from ropewalk.report.text import visible
@@ -43,5 +43,8 @@ def print_overview(context: typer.Context) -> None:
             if role == "input":
                 lines.append(_Line("rows", table.coverage()))
     lines.append(_Line("tie", tables.tie.sentence))
+    if as_json:
+        print_json("overview", {line.name: line.text for line in lines})
+        return
     for line in lines:
         show(Prose(visible(line.text), f"{line.name:<10} ", " " * 11))

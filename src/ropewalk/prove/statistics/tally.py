@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ropewalk.prove import sentences
 from ropewalk.prove.cells import JUDGED, Cell, Control, Outcome, Row
@@ -52,25 +52,7 @@ def summarise(
     planned = {n: max(trials, (grown or {}).get(n, trials)) for n in ladder}
     kept = [row for row in rows if row.cell.trial < planned.get(row.cell.length, trials)]
     columns_of_depths = tuple(sorted(depths))
-    by_field: dict[tuple[int, float], list[Row]] = defaultdict(list)
-    for row in kept:
-        if row.cell.control is Control.NONE:
-            by_field[row.cell.length, row.cell.depth].append(row)
-    missing = Counter(
-        (cell.length, cell.depth)
-        for cell in set(left_out) - {row.cell for row in kept}
-        if cell.control is Control.NONE and cell.trial < planned.get(cell.length, 0)
-    )
-    cells = tuple(
-        _cell(
-            length,
-            depth,
-            by_field[length, depth],
-            planned[length] - missing[length, depth],
-        )
-        for length in ladder
-        for depth in columns_of_depths
-    )
+    cells = tuple(_cells(kept, planned, columns_of_depths, left_out))
     documents = {n: _documents(n, columns_of_depths, kept) for n in ladder}
     columns, effective = judge(documents, cells, trials, threshold, claimed_length, evidence)
     return RunSummary(
@@ -89,6 +71,28 @@ def summarise(
         trained_source=trained_source,
         unit=evidence.unit,
     )
+
+
+def _cells(
+    rows: Sequence[Row],
+    planned: Mapping[int, int],
+    depths: Sequence[float],
+    left_out: Iterable[Cell],
+) -> Iterator[CellSummary]:
+    """The fields of the map; `planned` are the trials of each length."""
+    by_field: dict[tuple[int, float], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.cell.control is Control.NONE:
+            by_field[row.cell.length, row.cell.depth].append(row)
+    missing = Counter(
+        (cell.length, cell.depth)
+        for cell in set(left_out) - {row.cell for row in rows}
+        if cell.control is Control.NONE and cell.trial < planned.get(cell.length, 0)
+    )
+    for length in planned:
+        for depth in depths:
+            field = (length, depth)
+            yield _cell(length, depth, by_field[field], planned[length] - missing[field])
 
 
 def _documents(length: int, depths: Sequence[float], rows: Sequence[Row]) -> tuple[Counts, ...]:

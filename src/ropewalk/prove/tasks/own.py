@@ -115,6 +115,9 @@ def _question(line: str, where: str, documents: dict[str, tuple[str, ...]]) -> Q
     holding = [
         path for path, sentences in documents.items() if gives_away(" ".join(sentences), (answer,))
     ]
+    # "Line 7" would do for an answer of "seven", and is not where the user has it from.
+    spelt = [p for p in holding if answer.casefold() in " ".join(documents[p]).casefold()]
+    holding = spelt if len(spelt) == 1 else holding
     named = given.get("document")
     if named is None:
         if len(holding) != 1:

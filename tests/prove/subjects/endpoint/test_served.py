@@ -172,7 +172,7 @@ def test_two_servers_share_the_trials_and_one_that_dies_leaves_its_work_to_the_o
             dying.down = True
 
     settings = at(replace(GRID, out=tmp_path / "run"), steady.url, dying.url)
-    proof = prove(settings, Listener(say=said.append, event=note))
+    proof = prove(settings, Listener(note=said.append, event=note))
     assert table(proof) == table(undisturbed)
     assert dying.bodies
     assert any(line.startswith(f"{dying.url} is gone") for line in said)

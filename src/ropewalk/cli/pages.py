@@ -1,0 +1,183 @@
+"""`--html FILE` and `--open` for every command that prints a result.
+
+A command with a page of its own takes `html` itself, writes there, and gets `--open` only. Of any
+other the page is what it printed. The page comes last: should the disk be full, the result has
+been seen.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+import shlex
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ropewalk.errors import UsageError
+
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Also write the result as one page that needs no network."
+    ),
+]
+Open = Annotated[
+    bool,
+    typer.Option(
+        "--open", help="Open the page in a browser; without --html it is a temporary file."
+    ),
+]
+
+_ASKED_WRONGLY = 2
+"""The exit code of a command that has no result to show."""
+
+
+def with_page(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with `--html` and `--open` added to its options."""
+    signature = inspect.signature(command, eval_str=True)
+    own = "html" in signature.parameters
+    added = [] if own else [_option("html", Html, None)]
+    added.append(_option("open_page", Open, False))
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        wanted = kwargs.pop("open_page")
+        html = kwargs.get("html") if own else kwargs.pop("html")
+        page = _target(html, command.__name__) if html is not None or wanted else None
+        if own:
+            kwargs["html"] = page
+        if page is None:
+            command(*args, **kwargs)
+        elif own:
+            with _even_if_it_failed(lambda: _shown(page, wanted)):
+                command(*args, **kwargs)
+        else:
+            with _copied() as text, _even_if_it_failed(lambda: _write(page, text(), wanted)):
+                command(*args, **kwargs)
+
+    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), *added]
+    )
+    run.__annotations__ = {p.name: p.annotation for p in (*signature.parameters.values(), *added)}
+    return run
+
+
+def _option(name: str, annotation: Any, default: object) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
+
+
+def _target(html: Path | None, name: str) -> Path:
+    """Where the page goes. Raises UsageError, before the work, where it cannot be written."""
+    if html is None:
+        stem = name.removesuffix("_command").replace("_", "-")
+        return Path(tempfile.mkdtemp(prefix="ropewalk-")) / f"{stem}.html"
+    if html.is_dir() or not html.absolute().parent.is_dir():
+        raise UsageError(f"--html {html} cannot be a page: name a file in a folder that is there")
+    if not os.access(html.absolute().parent, os.W_OK | os.X_OK):
+        raise UsageError(f"--html {html}: its folder cannot be written in; choose another place")
+    return html
+
+
+@contextmanager
+def _even_if_it_failed(finish: Callable[[], None]) -> Iterator[None]:
+    """Runs `finish` behind a command that gave a result, also where its exit code says no."""
+    try:
+        yield
+    except typer.Exit as ended:
+        if ended.exit_code != _ASKED_WRONGLY:
+            finish()
+        raise
+    finish()
+
+
+def _write(page: Path, text: str, wanted: bool) -> None:
+    from ropewalk.files import write_whole
+    from ropewalk.report.printed_html import printed_html
+
+    if not text.strip():
+        return
+    write_whole(page, printed_html(shlex.join(["ropewalk", *sys.argv[1:]]), text))
+    if wanted:
+        _shown(page, wanted)
+    else:
+        typer.echo(f"page: {page}", err=True)
+
+
+def _shown(page: Path, wanted: bool) -> None:
+    """Open a page that is there, where that is wanted, and say so where no browser takes it."""
+    if not wanted or not page.is_file():
+        return
+    typer.echo(f"opening {page}", err=True)
+    if not webbrowser.open(page.absolute().as_uri()):
+        typer.echo(f"ropewalk: no browser could be started; the page is {page}", err=True)
+
+
+@contextmanager
+def _copied() -> Iterator[Callable[[], str]]:
+    """Everything that is printed on stdout, which is printed all the same."""
+    before = sys.stdout
+    copy = _Copy(before)
+    sys.stdout = copy
+    try:
+        yield copy.text
+    finally:
+        sys.stdout = before
+
+
+class _Copy:
+    """A stream that also keeps what goes through it. Bytes are text in UTF-8."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._kept: list[str] = []
+
+    def text(self) -> str:
+        """All that was written."""
+        return "".join(self._kept)
+
+    def write(self, text: str) -> int:
+        """Write and keep."""
+        written: int = self._stream.write(text)
+        self._kept.append(text)
+        return written
+
+    @property
+    def buffer(self) -> Any:
+        """For bytes."""
+        return _Bytes(self._stream.buffer, self._kept)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Bytes(io.RawIOBase):
+    """The binary side of a _Copy."""
+
+    def __init__(self, stream: Any, kept: list[str]) -> None:
+        super().__init__()
+        self._stream, self._kept = stream, kept
+
+    def writable(self) -> bool:
+        """It is written to."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write and keep."""
+        written: int = self._stream.write(data)
+        self._kept.append(bytes(data).decode("utf-8", "backslashreplace"))
+        return written
+
+    def flush(self) -> None:
+        """What is behind it."""
+        self._stream.flush()

@@ -1,0 +1,50 @@
+"""The commands that the README and the demo name run one after another in one directory."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from benchmarks.commands import LONG, SHORT, in_order, lines, next_to_try, prepare, told
+from ropewalk.cli.main import app
+
+ROOT = Path(__file__).parent.parent
+LEFT_OUT = {
+    "ropewalk prove openai:NAME --base-url URL": "needs a server, which its own tests start",
+    "ropewalk compare": "trains for minutes; its own tests run it small",
+    "ropewalk extend smollm2 --to 16384 --lengths 16000": "benchmarks/extend.py runs it",
+}
+
+
+@pytest.mark.model
+def test_each_ends_well_and_a_proof_has_the_table_of_a_fresh_directory(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    ran, wrong = in_order(lines(SHORT), tmp_path)
+    assert not wrong, "\n".join(wrong)
+    assert sum(told(each.command) for each in ran) > 5
+
+
+def test_every_command_of_the_readme_is_run_or_left_out_with_a_reason() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(ropewalk [^`.]+)`", readme)) | set(
+        re.findall(r"^\$ (ropewalk .+)$", readme, re.MULTILINE)
+    )
+    run = {re.match(r"(prove diff|table \S+ \w+|explain \w+|\w+)", c)[1] for c in lines(SHORT)}  # type: ignore[index]
+    kinds = {kind.replace("tiny", "MODEL").replace("smollm2", "MODEL") for kind in run}
+    exact = {f"ropewalk {command}" for command in [*lines(SHORT), *lines(LONG)]}
+    for command in named - exact - LEFT_OUT.keys():
+        kind = command.removeprefix("ropewalk ")
+        if kind.startswith("--") or kind == "table MODEL ...":
+            continue
+        assert any(kind == each or kind.startswith(f"{each} ") for each in kinds | {"demo"}), (
+            command
+        )
+
+
+def test_what_the_demo_says_to_try_next_is_parsed_and_run_by_the_long_list() -> None:
+    suggested = next_to_try()
+    assert len(suggested) >= 3
+    group = typer.main.get_command(app)
+    for command in suggested:
+        assert command.split()[0] in group.commands  # type: ignore[attr-defined]
