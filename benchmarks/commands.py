@@ -86,9 +86,10 @@ class Ran:
 
     @property
     def table(self) -> list[str]:
-        """What a proof printed of itself: without folders, dates and what it took."""
-        told = ("report: ", "command", "date", "folder", "page: ")
-        return [line for line in self.out.splitlines() if not line.startswith(told)]
+        """What a proof printed of its answers: all before the facts, which also hold its pace."""
+        lines = self.out.splitlines()
+        facts = (number for number, line in enumerate(lines) if line.startswith("model:"))
+        return lines[: next(facts, len(lines))]
 
 
 def run(command: str, folder: Path) -> Ran:

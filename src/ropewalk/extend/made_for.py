@@ -26,6 +26,7 @@ from ropewalk.extend.methods import (
 from ropewalk.extend.serve import ENGINES, For, Options, file_options, folder_options
 from ropewalk.models.resolve import ModelFiles
 from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extend.settings import ExtendSettings
@@ -40,6 +41,7 @@ def spelling(engine: For | None) -> Literal[4] | None:
     return 4 if engine == "mlx" else None
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class MadeFor:
     """An engine, and the files that it is to serve: a folder by its `config`, or a GGUF file."""

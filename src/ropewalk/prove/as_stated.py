@@ -23,6 +23,7 @@ from ropewalk.prove.calibration import Calibrate
 from ropewalk.prove.cells import Sharing
 from ropewalk.prove.settings import ProofSettings
 from ropewalk.prove.tasks.suite import parse_tasks
+from ropewalk.short import short
 
 KEY = "ropewalk_prove"
 _SHARED = {
@@ -32,6 +33,7 @@ _SHARED = {
 }
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Stated:
     """What the files say; empty or None for what they do not."""

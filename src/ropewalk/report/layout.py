@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ropewalk.short import short
+
 NARROWEST = 40
 """Columns that every report counts on; a narrower terminal is written to as if it had so many."""
 
@@ -20,6 +22,7 @@ _STACKED = "  "
 _HYPHEN = re.compile(r"(?<=[^\W\d_]-)(?=[^\W\d_]{2})")
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Prose:
     """Text that is broken at its blanks: `first` before its first line, `rest` before the others.
@@ -33,6 +36,7 @@ class Prose:
     hyphens: bool = False
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows of cells that are padded already, the first column their label.
@@ -45,6 +49,7 @@ class Table:
     text: bool = False
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """What is drawn for a width: a function from cells to lines of at most so many."""
@@ -52,6 +57,7 @@ class Drawn:
     draw: Callable[[int], Iterable[str]]
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Command:
     """A line to copy, into a shell or a path into a program, never broken.

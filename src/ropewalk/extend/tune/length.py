@@ -12,6 +12,7 @@ from ropewalk.errors import LengthError, UsageError
 from ropewalk.extend.fit import check
 from ropewalk.extend.tune.settings import Mix, TuneSettings
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
@@ -57,6 +58,7 @@ def check_length(settings: TuneSettings, files: ModelFiles) -> None:
     )
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes that a process needs at least: for `weights`, gradients and the optimiser, and for
