@@ -106,7 +106,7 @@ def test_open_alone_writes_a_temporary_page_and_says_where(
 ) -> None:
     done = run("audit", config, "--open")
     assert done.returncode == 0, done.stderr
-    page = Path(done.stderr.removeprefix("opening ").strip())
+    page = Path(done.stderr.removeprefix("page: ").strip())
     assert browser.read_text() == page.as_uri()
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
@@ -118,14 +118,29 @@ def test_without_a_browser_the_page_is_named(
     monkeypatch.setenv("PATH", "/nonexistent")
     done = run("audit", config, "--html", "page.html", "--open")
     assert done.returncode == 0
-    assert "no browser could be started; the page is page.html" in done.stderr
+    assert done.stderr.startswith("page: page.html\n")
+    assert "no browser could be started" in done.stderr
 
 
-@pytest.mark.parametrize("place", [".", "missing/page.html"])
-def test_a_page_that_cannot_be_is_said_before_the_work(run: Run, config: Path, place: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "remedy"), [(".", "name a file in it"), ("missing/page.html", "make it first")]
+)
+def test_a_page_that_cannot_be_is_said_before_the_work(
+    run: Run, config: Path, place: str, remedy: str
+) -> None:
     done = run("audit", config, "--html", place)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "name a file in a folder that is there" in done.stderr
+    assert remedy in done.stderr
+
+
+def test_a_command_without_a_result_leaves_no_temporary_folder(
+    run: Run, tmp_path: Path, browser: Path
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    done = run("audit", "nowhere", "--open", env={"TMPDIR": str(tmp_path / "temporary")})
+    assert done.returncode == 2
+    assert not list((tmp_path / "temporary").iterdir())
+    assert not browser.exists()
 
 
 def test_what_was_asked_wrongly_leaves_no_page(run: Run, tmp_path: Path) -> None:

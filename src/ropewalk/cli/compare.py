@@ -75,7 +75,7 @@ def compare_command(
     as_json: AsJson = False,
 ) -> None:
     """Train one small decoder under each encoding of position and measure it beyond its length."""
-    from ropewalk.cli.output import columns, show, show_path
+    from ropewalk.cli.output import columns, show
     from ropewalk.cli.progress import Progress
     from ropewalk.compare.run import compare
     from ropewalk.compare.settings import parse_seeds, parse_variants, preset
@@ -101,5 +101,3 @@ def compare_command(
     for line in compare_lines(found, columns()):
         typer.echo(line)
     show("", f"The decoders are in {visible(str(out))}; what is there is not trained again.")
-    if html is not None:
-        show_path(f"The page is {visible(str(html))}")

@@ -214,7 +214,7 @@ def extend_command(
     as_json: AsJson = False,
 ) -> None:
     """Extend a model: schedule, factor, base and lengths together, measured on the model."""
-    from ropewalk.cli.prove import check_can_hold
+    from ropewalk.cli.places import check_can_hold
     from ropewalk.extend.settings import ExtendSettings
     from ropewalk.lengths import parse_length
     from ropewalk.prove.plan import parse_depths, parse_lengths

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import io
-import os
 import shlex
 import sys
 import tempfile
@@ -22,7 +21,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ropewalk.errors import UsageError
+from ropewalk.cli.output import tell
+from ropewalk.cli.places import check_file
+from ropewalk.errors import ASKED_WRONGLY
 
 Html = Annotated[
     Path | None,
@@ -37,9 +38,6 @@ Open = Annotated[
     ),
 ]
 
-_ASKED_WRONGLY = 2
-"""The exit code of a command that has no result to show."""
-
 
 def with_page(command: Callable[..., None]) -> Callable[..., None]:
     """The command with `--html` and `--open` added to its options."""
@@ -50,24 +48,23 @@ def with_page(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
-        wanted = kwargs.pop("open_page")
+        opened = kwargs.pop("open_page")
         html = kwargs.get("html") if own else kwargs.pop("html")
-        page = _target(html, command.__name__) if html is not None or wanted else None
-        if own:
-            kwargs["html"] = page
-        if page is None:
+        if html is None and not opened:
             command(*args, **kwargs)
-        elif own:
-            with _even_if_it_failed(lambda: _shown(page, wanted)):
-                command(*args, **kwargs)
-        else:
-            with _copied() as text, _even_if_it_failed(lambda: _write(page, text(), wanted)):
-                command(*args, **kwargs)
+            return
+        with _page(html, command.__name__) as page:
+            if own:
+                kwargs["html"] = page
+                with _even_if_it_failed(lambda: _say(page, opened)):
+                    command(*args, **kwargs)
+            else:
+                with _copied() as text, _even_if_it_failed(lambda: _write(page, text(), opened)):
+                    command(*args, **kwargs)
 
-    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), *added]
-    )
-    run.__annotations__ = {p.name: p.annotation for p in (*signature.parameters.values(), *added)}
+    parameters = [*signature.parameters.values(), *added]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
 
 
@@ -77,16 +74,23 @@ def _option(name: str, annotation: Any, default: object) -> inspect.Parameter:
     )
 
 
-def _target(html: Path | None, name: str) -> Path:
-    """Where the page goes. Raises UsageError, before the work, where it cannot be written."""
-    if html is None:
-        stem = name.removesuffix("_command").replace("_", "-")
-        return Path(tempfile.mkdtemp(prefix="ropewalk-")) / f"{stem}.html"
-    if html.is_dir() or not html.absolute().parent.is_dir():
-        raise UsageError(f"--html {html} cannot be a page: name a file in a folder that is there")
-    if not os.access(html.absolute().parent, os.W_OK | os.X_OK):
-        raise UsageError(f"--html {html}: its folder cannot be written in; choose another place")
-    return html
+@contextmanager
+def _page(html: Path | None, name: str) -> Iterator[Path]:
+    """Where the page goes: `html`, or a file in a folder of its own, which is left only with it.
+
+    Raises UsageError, before the work, where it cannot be written.
+    """
+    if html is not None:
+        check_file(html, "--html")
+        yield html
+        return
+    stem = name.removesuffix("_command").replace("_", "-")
+    page = Path(tempfile.mkdtemp(prefix="ropewalk-")) / f"{stem}.html"
+    try:
+        yield page
+    finally:
+        if not page.exists():
+            page.parent.rmdir()
 
 
 @contextmanager
@@ -95,32 +99,28 @@ def _even_if_it_failed(finish: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     except typer.Exit as ended:
-        if ended.exit_code != _ASKED_WRONGLY:
+        if ended.exit_code != ASKED_WRONGLY:
             finish()
         raise
     finish()
 
 
-def _write(page: Path, text: str, wanted: bool) -> None:
+def _write(page: Path, text: str, opened: bool) -> None:
     from ropewalk.files import write_whole
     from ropewalk.report.printed_html import printed_html
 
-    if not text.strip():
-        return
-    write_whole(page, printed_html(shlex.join(["ropewalk", *sys.argv[1:]]), text))
-    if wanted:
-        _shown(page, wanted)
-    else:
-        typer.echo(f"page: {page}", err=True)
+    if text.strip():
+        write_whole(page, printed_html(shlex.join(["ropewalk", *sys.argv[1:]]), text))
+        _say(page, opened)
 
 
-def _shown(page: Path, wanted: bool) -> None:
-    """Open a page that is there, where that is wanted, and say so where no browser takes it."""
-    if not wanted or not page.is_file():
+def _say(page: Path, opened: bool) -> None:
+    """Name a page that is there, and open it where that is wanted."""
+    if not page.is_file():
         return
-    typer.echo(f"opening {page}", err=True)
-    if not webbrowser.open(page.absolute().as_uri()):
-        typer.echo(f"ropewalk: no browser could be started; the page is {page}", err=True)
+    tell(f"page: {page}")
+    if opened and not webbrowser.open(page.absolute().as_uri()):
+        tell("ropewalk: no browser could be started; open the page yourself")
 
 
 @contextmanager

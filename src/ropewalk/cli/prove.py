@@ -15,6 +15,7 @@ import typer
 from ropewalk.cli import prove_options as o
 from ropewalk.cli.output import console, show_path, tell
 from ropewalk.cli.pages import Html
+from ropewalk.cli.places import check_can_hold, check_file
 from ropewalk.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -200,11 +201,7 @@ def check_places(out: Path | None, csv: Path | None) -> None:
 
     check_can_hold(out or RUNS, "--out")
     if csv is not None:
-        if csv.is_dir():
-            raise UsageError(f"--csv {csv} is a folder; name a file in it")
-        if not csv.absolute().parent.exists():
-            raise UsageError(f"--csv {csv}: there is no folder {csv.parent}; make it first")
-        check_can_hold(csv.absolute().parent, "--csv")
+        check_file(csv, "--csv")
 
 
 def endpoint_settings(
@@ -235,17 +232,6 @@ def one_of(kind: type[Choice], text: str, option: str) -> Choice:
     except ValueError:
         known = ", ".join(kind)
         raise UsageError(f"{option} {text!r} is not known; choose one of {known}") from None
-
-
-def check_can_hold(folder: Path, option: str) -> None:
-    """Raise UsageError unless `folder`, or the nearest folder above it, can be written in."""
-    place = folder.absolute()
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    if not place.is_dir():
-        raise UsageError(f"{option}: {place} is a file, and no folder; choose another place")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise UsageError(f"{option}: {place} cannot be written in; choose another place")
 
 
 def run_with_progress(settings: ProofSettings) -> Proof:
@@ -303,4 +289,3 @@ def write_pages(proof: Proof, html: Path | None, *, as_json: bool) -> None:
     (tell if as_json else show_path)(f"report: {report}")
     if html is not None:
         write_whole(html, report.read_text(encoding="utf-8"))
-        tell(f"page: {html}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ropewalk.cli.output import columns, tell
+from ropewalk.cli.output import columns
 
 RunA = Annotated[Path, typer.Argument(metavar="RUN_A", help="A run folder of ropewalk prove.")]
 RunB = Annotated[Path, typer.Argument(metavar="RUN_B", help="Another, asked the same prompts.")]
@@ -43,4 +43,3 @@ def prove_diff_command(
             typer.echo(line)
     if html is not None:
         write_whole(html, diff_html(found))
-        tell(f"written: {html}")

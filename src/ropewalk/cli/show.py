@@ -51,14 +51,14 @@ def show_command(
         rows = own_rows(store.rows(), facts)
         if cell is not None:
             if html is not None:
-                raise UsageError("--html shows the whole run; leave --cell or --html out")
+                raise UsageError("a page shows the whole run; leave --cell out, or the page")
             row = find_row(rows, cell, folder)
             if as_json:
                 typer.echo(json.dumps(_row_document(row, store), indent=2, allow_nan=False))
             else:
                 _print_row(row, store)
             return
-    from ropewalk.cli.output import console, tell
+    from ropewalk.cli.output import console
     from ropewalk.prove.by_task import by_task
 
     summary, tasks = summary_of(rows, facts, bar), by_task(rows, facts, bar)
@@ -75,7 +75,6 @@ def show_command(
         from ropewalk.report.run_folder import folder_html
 
         write_whole(html, folder_html(folder, rows, summary, tasks))
-        tell(f"page: {html}")
 
 
 def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:

@@ -82,4 +82,3 @@ def _show(story: Story, report: Path, html: Path | None, *, as_json: bool) -> No
     (tell if as_json else show_path)(f"report: {report}")
     if html is not None:
         write_whole(html, page)
-        tell(f"page: {html}")

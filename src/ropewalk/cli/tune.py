@@ -182,7 +182,6 @@ def _show(done: Tuned, settings: TuneSettings, *, as_json: bool, html: Path | No
     (tell if as_json else show_path)(f"report: {report}")
     if html is not None:
         write_whole(html, page)
-        tell(f"page: {html}")
     if not done.gate.passed:
         tell(
             f"ropewalk: the gate of {settings.gate:g} fails; the model is kept apart in "

@@ -107,5 +107,5 @@ def test_a_folder_without_the_blocks_weights_is_refused(tiny_model: Path, tmp_pa
 
 
 def test_a_page_that_cannot_be_written_is_a_sentence(tiny_model: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="name a file in a folder that is there"):
+    with pytest.raises(UsageError, match="make it first"):
         call(tiny_model, "context", "river", *SENTENCES, "--html", tmp_path / "no" / "p.html")

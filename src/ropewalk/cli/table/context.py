@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ropewalk.cli.output import columns, show, show_path
+from ropewalk.cli.output import columns
 from ropewalk.cli.progress import Progress
 from ropewalk.cli.table.options import AsJson, model_of, print_json
 
@@ -71,11 +71,6 @@ def context_command(
 
     for line in context_lines(found, columns()):
         typer.echo(line)
-    if html is not None:
-        from ropewalk.report.text import visible
-
-        show("")
-        show_path(f"The plot is in {visible(str(html))}")
 
 
 def _meaning(

@@ -58,8 +58,6 @@ def map_command(
 
     if neighbours < 0 or clusters < 0:
         raise UsageError("neighbours and clusters are numbers from 0, which stands for none")
-    if html.is_dir() or not html.parent.is_dir():
-        raise UsageError(f"{html} cannot be a page: name a file in a folder that is there")
     with at_work("opening the table") as shown:
         table = opened(context, role, tensor, view)
         shown.say(f"finding the widest axes of {table.rows:,} rows")

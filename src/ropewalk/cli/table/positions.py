@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ropewalk.cli.output import columns, console, show, show_path
+from ropewalk.cli.output import columns, console, show
 from ropewalk.cli.table.options import AsJson, Tensor, at_work, model_of, print_json
 from ropewalk.report.layout import Prose
 
@@ -66,8 +66,6 @@ def _show(table: EmbeddingTable, html: Path | None, *, as_json: bool) -> None:
     for text in table_positions.map_lines(found, out.width):
         out.print(text, soft_wrap=True)
     show("", Prose(visible(table.line())))
-    if html is not None:
-        show_path(f"The page is {visible(str(html))}")
 
 
 def _table(tables: ModelTables, tensor: str | None) -> EmbeddingTable | None:

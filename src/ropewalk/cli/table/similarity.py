@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ropewalk.cli.output import console, show_path
+from ropewalk.cli.output import console
 from ropewalk.cli.table.near import Exact, Ids, Texts, asked_for
 from ropewalk.cli.table.options import (
     AsJson,
@@ -46,7 +46,6 @@ def similarity_command(
         similarity_html,
         similarity_lines,
     )
-    from ropewalk.report.text import visible
     from ropewalk.tables.answer import cosines_between
 
     with at_work("opening the table"):
@@ -64,5 +63,3 @@ def similarity_command(
     for line in similarity_lines(asked, cosines, table, out.width):
         out.print(line, soft_wrap=True, markup=False)
     close(context, table)
-    if html is not None:
-        show_path(f"The page is {visible(str(html))}")
