@@ -28,9 +28,7 @@ def audit_command(
     pairs: Annotated[
         Pairs, typer.Option(help="Rows of the pair table: the telling ones, or all.")
     ] = Pairs.digest,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document instead of text.")
-    ] = False,
+    as_json: options.AsJson = False,
     engines: Annotated[
         bool, typer.Option("--engines", help="Say what each engine computes for these settings.")
     ] = False,

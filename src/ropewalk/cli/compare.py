@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ropewalk.cli import options
 from ropewalk.cli.completion import several, words
 
 ENCODINGS = (
@@ -61,7 +62,6 @@ Out = Annotated[
     ),
 ]
 Html = Annotated[Path | None, typer.Option(help="Write the comparison as one HTML page.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 def compare_command(
@@ -72,7 +72,7 @@ def compare_command(
     device: Device = None,
     out: Out = Path("ropewalk-compare"),
     html: Html = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train one small decoder under each encoding of position and measure it beyond its length."""
     from ropewalk.cli.output import columns, show

@@ -64,9 +64,7 @@ def convert_command(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document instead of text.")
-    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Convert position settings: the same numbers, or an error that names what is lost."""
     from ropewalk.errors import UsageError

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli import options
 from ropewalk.cli.pages import Html
 from ropewalk.report.layout import Command, Piece, Prose
 
@@ -41,9 +42,7 @@ def demo_command(
             "--full", help="The embedded model instead: proved, stretched, tuned, proved again."
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document instead of text.")
-    ] = False,
+    as_json: options.AsJson = False,
     html: Html = None,
 ) -> None:
     """Audit and prove SmolLM2-135M-Instruct, from its GGUF file to a heat map and a report."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import platform
-from typing import Annotated
 
 import typer
 
+from ropewalk.cli import options
 from ropewalk.cli.output import show
 from ropewalk.report.layout import Command, Prose, Table
 
@@ -27,9 +27,7 @@ PARTS = {
 
 
 def doctor_command(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document instead of text.")
-    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Versions, threads, caches with sizes, and what optional parts are missing."""
     from ropewalk import __version__

@@ -17,10 +17,8 @@ from ropewalk.cli.help import Group
 from ropewalk.cli.output import columns
 from ropewalk.cli.progress import PATIENCE, Progress
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
-
-def order_command(as_json: AsJson = False) -> None:
+def order_command(as_json: options.AsJson = False) -> None:
     """Who bites whom? Without position no model can tell."""
     from ropewalk.report.explain_text import order_lines
 
@@ -34,7 +32,7 @@ def order_command(as_json: AsJson = False) -> None:
         _print_lines(order_lines(order, columns()))
 
 
-def scale_command(as_json: AsJson = False) -> None:
+def scale_command(as_json: options.AsJson = False) -> None:
     """Why sqrt(d_model) stands before the token vectors."""
     from ropewalk.report.explain_text import scale_lines
 
@@ -49,7 +47,7 @@ def scale_command(as_json: AsJson = False) -> None:
         _print_lines(scale_lines(rows, columns()))
 
 
-def encodings_command(as_json: AsJson = False) -> None:
+def encodings_command(as_json: options.AsJson = False) -> None:
     """All encodings side by side, in words and in figures."""
     from ropewalk.report.explain_text import encodings_lines
 
@@ -76,7 +74,7 @@ def join_command(
     seed: Annotated[int, typer.Option(help="Names the pairs.")] = 0,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """How much of a document leaks into the next one of a packed row, on a real model."""
     from ropewalk.errors import UsageError

@@ -181,12 +181,7 @@ Force = Annotated[
         rich_help_panel=WRITTEN,
     ),
 ]
-AsJson = Annotated[
-    bool,
-    typer.Option(
-        "--json", help="Print one JSON document instead of text.", rich_help_panel=WRITTEN
-    ),
-]
+AsJson = Annotated[bool, options.as_json(WRITTEN)]
 
 
 def extend_command(

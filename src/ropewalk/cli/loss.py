@@ -23,7 +23,6 @@ Stride = Annotated[
     str, typer.Option(metavar="TOKENS", help="Tokens that the sliding window moves by.")
 ]
 Seed = Annotated[int, typer.Option(help="Names the generated text.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 def loss_command(
@@ -35,7 +34,7 @@ def loss_command(
     seed: Seed = 0,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure loss by position: whole text, sliding and non-overlapping windows, two probes."""
     from ropewalk.lengths import parse_length

@@ -53,5 +53,13 @@ def dtype(panel: str | None = None) -> Any:
     )
 
 
+def as_json(panel: str | None = None) -> Any:
+    """The option --json, in a group of options."""
+    return typer.Option(
+        "--json", help="Print one JSON document instead of text.", rich_help_panel=panel
+    )
+
+
+AsJson = Annotated[bool, as_json()]
 Device = Annotated[str, device()]
 Dtype = Annotated[str, dtype()]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli import options
 from ropewalk.cli.completion import models
 from ropewalk.cli.output import columns
 from ropewalk.cli.progress import PATIENCE, Progress
@@ -103,12 +104,7 @@ Encoding = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Write over an existing file.", rich_help_panel=RESULTS)
 ]
-AsJson = Annotated[
-    bool,
-    typer.Option(
-        "--json", help="Print one JSON document instead of text.", rich_help_panel=RESULTS
-    ),
-]
+AsJson = Annotated[bool, options.as_json(RESULTS)]
 
 
 def pack_command(

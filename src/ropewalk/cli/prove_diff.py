@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from ropewalk.cli import options
 from ropewalk.cli.output import columns
 
 RunA = Annotated[Path, typer.Argument(metavar="RUN_A", help="A run folder of ropewalk prove.")]
 RunB = Annotated[Path, typer.Argument(metavar="RUN_B", help="Another, asked the same prompts.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Html = Annotated[Path | None, typer.Option(help="Also write the comparison to this file.")]
 Seed = Annotated[int, typer.Option(help="Draws the sign flips of the tests.")]
 
@@ -21,7 +21,7 @@ def prove_diff_command(
     run_b: RunB,
     html: Html = None,
     seed: Seed = 0,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare two proofs on the same prompts: schedules, checkpoints or servers."""
     from ropewalk.errors import UsageError

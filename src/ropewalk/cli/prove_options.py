@@ -276,14 +276,7 @@ Salt = Annotated[
         rich_help_panel=SERVER,
     ),
 ]
-AsJson = Annotated[
-    bool,
-    typer.Option(
-        "--json",
-        help="Print one JSON document instead of the map.",
-        rich_help_panel=RESULTS,
-    ),
-]
+AsJson = Annotated[bool, options.as_json(RESULTS)]
 Csv = Annotated[
     Path | None,
     typer.Option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli import options
 from ropewalk.cli.pages import Html
 
 if TYPE_CHECKING:
@@ -34,9 +35,7 @@ def show_command(
         str | None,
         typer.Option(metavar="SHARE", help="Another threshold than the run's; as for prove."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document instead of text.")
-    ] = False,
+    as_json: options.AsJson = False,
     html: Html = None,
 ) -> None:
     """Show a run folder's heat map, or the exact prompt and answer of one cell."""

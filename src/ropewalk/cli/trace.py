@@ -25,9 +25,7 @@ def trace_command(
             **options.choice(*options.DTYPES),
         ),
     ] = "auto",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document instead of text.")
-    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Trace a text into a model: ids, rows, scale, position, the first block, q and k.
 

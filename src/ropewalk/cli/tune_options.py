@@ -218,9 +218,4 @@ Minutes = Annotated[
         rich_help_panel=RUN,
     ),
 ]
-AsJson = Annotated[
-    bool,
-    typer.Option(
-        "--json", help="Print one JSON document instead of text.", rich_help_panel=MEASURED
-    ),
-]
+AsJson = Annotated[bool, options.as_json(MEASURED)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ropewalk.cli import options
 from ropewalk.cli.output import show
 from ropewalk.cli.progress import PATIENCE, Progress
 from ropewalk.report.layout import Command, Piece, Prose
@@ -59,7 +60,8 @@ AllRows = Annotated[
     bool,
     typer.Option("--all-rows", help="Take in rows without a token, too.", rich_help_panel=TABLE),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+AsJson = options.AsJson
 
 IDENTITY_NOTE = (
     "A row is a token's identity, not its meaning in a sentence: one row serves both meanings of "
