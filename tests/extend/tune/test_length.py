@@ -53,6 +53,21 @@ def test_what_rows_take_is_said_before_training_and_is_a_bound(
     )
 
 
+def test_rows_in_half_precision_take_half_of_what_they_take_in_full(settings: Settings) -> None:
+    import torch
+    from transformers import LlamaConfig
+
+    config, cpu = (
+        LlamaConfig(num_hidden_layers=2, hidden_size=48, num_attention_heads=4),
+        torch.device("cpu"),
+    )
+    full, half = (
+        length.Memory.of(config, (10, 10), settings(mix=parse_mix("512"), dtype=word), cpu).rows
+        for word in ("fp32", "bf16")
+    )
+    assert (full, half) == (512 * 2 * 48 * 4, 512 * 2 * 48 * 2)
+
+
 def test_rows_that_surely_do_not_fit_are_refused_before_anything_is_measured(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ropewalk.errors import LengthError, UsageError
 from ropewalk.extend.fit import check
 from ropewalk.extend.tune.settings import Mix, TuneSettings
+from ropewalk.models.dtypes import torch_dtype
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.short import short
 
@@ -88,7 +89,7 @@ class Memory:
         weights = (_TRAINED_BYTES * trained + _HELD_BYTES * (every - trained)) // processes
         text = config.get_text_config()
         layers, width = (int(getattr(text, n, 0)) for n in ("num_hidden_layers", "hidden_size"))
-        each = 2 if settings.dtype == "bfloat16" else 4
+        each = torch_dtype(settings.dtype).itemsize
         rows = settings.at_once * settings.mix.longest * layers * width * each
         return cls(weights, rows, memory_of(device))
 
