@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +20,6 @@ DTYPES = (AUTO, "bf16", "fp16", "fp32")
 _TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _STORED = {"BF16": "bf16", "F16": "fp16", "F32": "fp32"}
 """As safetensors calls them."""
-
-_MOST_HEADER = 100_000_000
-"""Bytes: what the library of safetensors itself takes at most."""
 
 
 def check_dtype(word: str, known: Sequence[str] = DTYPES) -> None:
@@ -112,13 +107,13 @@ def _said(config: Any) -> str | None:
 
 def _first_stored(folder: Path) -> str | None:
     """The type of the first tensor of bf16, fp16 or fp32 in the first safetensors file."""
+    from safetensors import SafetensorError, safe_open
+
     for path in sorted(folder.glob("*.safetensors"))[:1]:
         try:
-            with path.open("rb") as file:
-                (size,) = struct.unpack("<Q", file.read(8))
-                tensors = json.loads(file.read(min(size, _MOST_HEADER)))
-            types = [about.get("dtype") for about in tensors.values()]
-        except (OSError, ValueError, AttributeError, struct.error):
+            with safe_open(path, framework="np") as file:
+                types = [str(file.get_slice(name).get_dtype()) for name in file.keys()]  # noqa: SIM118
+        except (OSError, SafetensorError):
             return None
         return next((_STORED[each] for each in types if each in _STORED), None)
     return None
