@@ -1,4 +1,4 @@
-"""Short reprs: what a value is, its sizes, and what comes first in it, in one line.
+"""How values print: reprs of one short line, with what a value is and its sizes; bytes in words.
 
 The repr that a dataclass makes for itself writes out all that it holds, and a table's vocabulary
 alone is millions of characters. `@short` above `@dataclass` keeps it where it is short, and
@@ -51,6 +51,15 @@ def short_with(*first: str) -> Callable[[_Class], _Class]:
         return short(made)
 
     return give
+
+
+def sized(count: float) -> str:
+    """Bytes in the largest unit that leaves 1 or more, to four digits: 1.125 KiB, 23 GiB."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} GiB"
 
 
 def _repr(value: Any) -> str:

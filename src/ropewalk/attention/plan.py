@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ropewalk.errors import UsageError
-from ropewalk.short import short
+from ropewalk.short import short, sized
 
 Kernel = Literal["auto", "sdpa", "flex"]
 """What may be asked for; "auto" chooses."""
@@ -122,7 +122,7 @@ def _dense(needs: Needs) -> AttentionPlan:
         why += "; FlexAttention would first compile for seconds, ask for it with kernel='flex'"
     cost = (
         f"A bias of {rows} x {heads} x {q_length} x {k_length} in "
-        f"fp{8 * needs.bias_bytes}, {_size(needs.bias_bytes * rows * heads * q_length * k_length)}"
+        f"fp{8 * needs.bias_bytes}, {sized(needs.bias_bytes * rows * heads * q_length * k_length)}"
     )
     if needs.device != "cpu":
         cost += ", handed over in the dtype of the queries"
@@ -149,14 +149,5 @@ def _mask_cost(needs: Needs) -> str:
     rows, heads, (_, _, q_length, k_length) = needs.mask_rows, needs.mask_heads, needs.shape
     return (
         f"A mask of {rows} x {heads} x {q_length} x {k_length} bools, "
-        f"{_size(rows * heads * q_length * k_length)}"
+        f"{sized(rows * heads * q_length * k_length)}"
     )
-
-
-def _size(count: float) -> str:
-    """Bytes in the largest unit that leaves 1 or more."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.4g} {unit}"
-        count /= 1024
-    return f"{count:.4g} GiB"

@@ -48,8 +48,8 @@ def test_what_rows_take_is_said_before_training_and_is_a_bound(
     (said,) = [each for each in notes if "rows of" in each]
     assert said == (
         "rows of 512 tokens, as long as the checkpoint claims to read; --length makes them "
-        f"shorter. They take at least {(weights + rows) / 2**20:.1f} MiB of memory, "
-        f"{rows / 2**10:.1f} KiB of it for 1 row at once"
+        f"shorter. They take at least {(weights + rows) / 2**20:.4g} MiB of memory, "
+        f"{rows / 2**10:.4g} KiB of it for 1 row at once"
     )
 
 
@@ -73,7 +73,7 @@ def test_rows_that_surely_do_not_fit_are_refused_before_anything_is_measured(
 ) -> None:
     monkeypatch.setattr(length, "memory_of", lambda _device: 1 << 20)
     asked = settings(mix=parse_mix("512"))
-    with pytest.raises(LengthError, match=r"and here are 1.0 MiB; give a shorter --length"):
+    with pytest.raises(LengthError, match=r"and here are 1 MiB; give a shorter --length"):
         tune(asked)
     assert not (asked.out / "run.json").exists()
 

@@ -13,7 +13,7 @@ from ropewalk.extend.fit import check
 from ropewalk.extend.tune.settings import Mix, TuneSettings
 from ropewalk.models.dtypes import torch_dtype
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
-from ropewalk.short import short
+from ropewalk.short import short, sized
 
 if TYPE_CHECKING:
     import torch
@@ -101,12 +101,12 @@ class Memory:
         longest = settings.mix.longest
         why = "" if longest != claimed else ", as long as the checkpoint claims to read"
         needs = (
-            f"at least {_size(self.least)} of memory, {_size(self.rows)} of it for "
+            f"at least {sized(self.least)} of memory, {sized(self.rows)} of it for "
             f"{settings.at_once} row{'s' * (settings.at_once > 1)} at once"
         )
         if self.has is not None and self.least > self.has:
             raise LengthError(
-                f"rows of {longest:,} tokens{why} take {needs}, and here are {_size(self.has)}; "
+                f"rows of {longest:,} tokens{why} take {needs}, and here are {sized(self.has)}; "
                 "give a shorter --length"
             )
         return f"rows of {longest:,} tokens{why}; --length makes them shorter. They take {needs}"
@@ -131,10 +131,3 @@ def memory_of(device: torch.device) -> int | None:
             # No such limit, or "max".
             continue
     return min(found)
-
-
-def _size(size: int) -> str:
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
-        if size >= unit:
-            return f"{size / unit:,.1f} {name}"
-    return f"{size / 1024:,.1f} KiB"
