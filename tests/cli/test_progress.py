@@ -73,6 +73,15 @@ def test_an_answer_that_was_kept_is_no_line_of_its_own(capsys: pytest.CaptureFix
     assert logged(capsys) == ["asking ...", "asking 22/22 in 0:00"]
 
 
+def test_a_phase_that_comes_again_has_its_lines_again(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(now=Clock()) as shown:
+        for _ in range(2):
+            shown.say("loading the weights")
+            shown.share(3, 3)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["loading the weights ...", "loading the weights 3/3 in 0:00"] * 2
+
+
 def test_a_count_never_falls_within_a_phase(capsys: pytest.CaptureFixture[str]) -> None:
     now = Clock()
     with Progress(now=now) as shown:

@@ -2,7 +2,7 @@
 
 On a terminal that is a live bar. Elsewhere, so that a log stays readable, it is a line where a
 phase begins, a line at most every SECONDS_BETWEEN_LINES while it lasts, and a line with its count
-where it ends; no line comes twice. All of it goes to stderr: stdout is for results.
+where it ends. All of it goes to stderr: stdout is for results.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ class Progress:
         self._now, self._quiet_until = now, now() + patience
         self._lock = threading.RLock()
         self._stop = threading.Event()
-        self._seen: set[str] = set()
         self._phase, self._said = "", False
         self._begun = self._last_line = now()
         self._done, self._count = 0.0, ""
@@ -196,9 +195,6 @@ class Progress:
         from ropewalk.report.layout import wrapped
         from ropewalk.report.text import visible
 
-        if text in self._seen:
-            return
-        self._seen.add(text)
         safe = visible(text)
         for line in [safe] if self._columns is None else wrapped(safe, self._columns, rest="  "):
             self._console.print(line, markup=False, soft_wrap=True)
