@@ -27,8 +27,8 @@ from ropewalk.short import short
 
 KEY = "ropewalk_prove"
 _SHARED = {
-    Sharing.NONE: "one pass key a prompt",
-    Sharing.PREFIX: "one pass key a prompt",
+    Sharing.NONE: "one pass key per prompt",
+    Sharing.PREFIX: "one pass key per prompt",
     Sharing.NESTED: "many facts in one document",
 }
 

@@ -1,6 +1,6 @@
 // Numbers below the normal range taken as zero, for as long as a caller asks for it.
 //
-// Intel's processors leave their fast path for such a number, at more than a hundred cycles each.
+// Intel's processors leave their fast path for every such number.
 // Softmax weights of keys far behind a bias are such numbers, by the million.
 #include "abi.h"
 #include "parallel.h"
