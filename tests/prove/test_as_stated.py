@@ -32,7 +32,7 @@ def test_what_nobody_said_is_taken_from_the_files_and_told(tmp_path: Path) -> No
     )
     assert said == (
         "asked what its files (ropewalk_prove) say that it was trained on: the task single, one "
-        "pass key a prompt; --task and --sharing ask otherwise",
+        "pass key per prompt; --task and --sharing ask otherwise",
         "asked at the lengths that its files name: 256 and 512; --lengths names others",
     )
 
