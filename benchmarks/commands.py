@@ -144,7 +144,7 @@ def prepare(folder: Path) -> None:
     """Texts to pack and to train on."""
     from random import Random
 
-    from ropewalk.prove.haystack import GeneratedHaystack
+    from ropewalk.proof.haystack import GeneratedHaystack
 
     (folder / "texts").mkdir()
     for number in range(3):

@@ -31,13 +31,13 @@ from urllib.parse import urlsplit
 from benchmarks.closing import Row, closing_line
 from ropewalk.dialects.gguf.weights import Numbers
 from ropewalk.dialects.gguf.write import write_gguf
-from ropewalk.extend.choose import TOLERANCE
-from ropewalk.extend.methods import CLOSED_FORMS, Stretch, extended
-from ropewalk.extend.session import extend
-from ropewalk.extend.settings import DEFAULT_DEPTHS, ExtendSettings
+from ropewalk.extension.choose import TOLERANCE
+from ropewalk.extension.methods import CLOSED_FORMS, Stretch, extended
+from ropewalk.extension.session import extend
+from ropewalk.extension.settings import DEFAULT_DEPTHS, ExtendSettings
 from ropewalk.models.resolve import read_spec, resolve
-from ropewalk.prove.cells import Outcome, Sharing
-from ropewalk.prove.session import ProofSettings, prove
+from ropewalk.proof.cells import Outcome, Sharing
+from ropewalk.proof.session import ProofSettings, prove
 from ropewalk.report.extend_text import extend_lines
 from ropewalk.rope.spec import PositionSpec
 
@@ -147,8 +147,8 @@ def served(work: Path, after: PositionSpec, lengths: Sequence[int]) -> dict[str,
 
     from ropewalk.models.load import load
     from ropewalk.models.rotary_tables import install
-    from ropewalk.prove.loss_run import generated
-    from ropewalk.prove.tokens import Tokens
+    from ropewalk.proof.loss_run import generated
+    from ropewalk.proof.tokens import Tokens
 
     files = resolve("smollm2")
     loaded = load(files, device=torch.device("cpu"), dtype=torch.float32)

@@ -84,7 +84,7 @@ def _documents(home: Path, model: str) -> Iterator[str]:
     if model == "tiny":
         from random import Random
 
-        from ropewalk.prove.haystack import GeneratedHaystack
+        from ropewalk.proof.haystack import GeneratedHaystack
 
         sentences = GeneratedHaystack(Random(0)).sentences()
         for _ in range(8):
@@ -122,8 +122,8 @@ def probe(options: argparse.Namespace) -> None:
         return
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from ropewalk.extend.tune.loop import precision
-    from ropewalk.extend.tune.loss import LossModel
+    from ropewalk.extension.tune.loop import precision
+    from ropewalk.extension.tune.loss import LossModel
 
     print(READY, flush=True)
     wide, tokens = (8192, 4096) if on_gpu else (256, 64)
@@ -273,8 +273,8 @@ def _all(
     options: argparse.Namespace, plan: Plan, report: Report, inside: Path, deadline: float
 ) -> None:
     """Everything that is measured; `inside` holds what the archive held."""
-    from ropewalk.extend.session import extend
-    from ropewalk.extend.settings import ExtendSettings
+    from ropewalk.extension.session import extend
+    from ropewalk.extension.settings import ExtendSettings
 
     work = inside.parent
     files = sorted((inside / "model").glob("*.gguf"))
@@ -296,9 +296,9 @@ def _prove(
     options: argparse.Namespace, model: Path, out: Path, seconds: float
 ) -> dict[str, dict[str, int]]:
     """Hits and prompts by length, of what was asked in the time."""
-    from ropewalk.prove.cells import Sharing
-    from ropewalk.prove.session import prove
-    from ropewalk.prove.settings import ProofSettings
+    from ropewalk.proof.cells import Sharing
+    from ropewalk.proof.session import prove
+    from ropewalk.proof.settings import ProofSettings
 
     proof = prove(
         ProofSettings(
@@ -322,8 +322,8 @@ def _tuned(
     options: argparse.Namespace, plan: Plan, model: Path, texts: Path, out: Path, seconds: float
 ) -> tuple[Path, list[str], dict[str, Any]]:
     """The tuned model, lines and figures of its training."""
-    from ropewalk.extend.tune.session import Listener, tune
-    from ropewalk.extend.tune.settings import Mix, TuneSettings
+    from ropewalk.extension.tune.session import Listener, tune
+    from ropewalk.extension.tune.settings import Mix, TuneSettings
     from ropewalk.report.tune_text import tune_lines
 
     steps = max(1, plan.steps)

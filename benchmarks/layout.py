@@ -20,14 +20,14 @@ from pathlib import Path
 
 from benchmarks.closing import Row, closing_line
 from ropewalk.models.tokenizer import load_tokenizer
-from ropewalk.prove.calibration import Calibrate, plan_calibration
-from ropewalk.prove.documents import DocumentMaker
-from ropewalk.prove.laying import Laying, in_words
-from ropewalk.prove.plan import make_plan
-from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.proof import default_lengths
-from ropewalk.prove.settings import DEFAULT_DEPTHS, DEFAULT_DOCUMENTS
-from ropewalk.prove.tokens import Tokens
+from ropewalk.proof.calibration import Calibrate, plan_calibration
+from ropewalk.proof.documents import DocumentMaker
+from ropewalk.proof.laying import Laying, in_words
+from ropewalk.proof.plan import make_plan
+from ropewalk.proof.prompt import PromptMaker
+from ropewalk.proof.proof import default_lengths
+from ropewalk.proof.settings import DEFAULT_DEPTHS, DEFAULT_DOCUMENTS
+from ropewalk.proof.tokens import Tokens
 
 CLAIMED = 8192
 """What SmolLM2 claims; the other tokenizers are asked for the same lengths."""

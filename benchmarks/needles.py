@@ -19,14 +19,14 @@ from typing import Any
 from benchmarks.closing import Row, closing_line
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
-from ropewalk.prove.cells import Answer, Cell, Outcome, Prompt
-from ropewalk.prove.documents import DocumentMaker
-from ropewalk.prove.plan import parse_depths, parse_lengths
-from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.subjects.local import LocalSubject
-from ropewalk.prove.subjects.sharing import SharingLocal
-from ropewalk.prove.tokens import Tokens
-from ropewalk.prove.tree import Leaf, Node, share, tokens
+from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt
+from ropewalk.proof.documents import DocumentMaker
+from ropewalk.proof.plan import parse_depths, parse_lengths
+from ropewalk.proof.prompt import PromptMaker
+from ropewalk.proof.subjects.local import LocalSubject
+from ropewalk.proof.subjects.sharing import SharingLocal
+from ropewalk.proof.tokens import Tokens
+from ropewalk.proof.tree import Leaf, Node, share, tokens
 
 
 def ask_shared(subject: SharingLocal, root: Node) -> dict[Cell, Answer]:

@@ -42,17 +42,17 @@ from benchmarks.proof_memory import WAYS, measured
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install, schedule_at
-from ropewalk.prove.cells import Answer, Cell, Outcome, Prompt, Sharing
-from ropewalk.prove.documents import DocumentMaker
-from ropewalk.prove.plan import Plan, make_plan, parse_depths
-from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.runner import run
-from ropewalk.prove.store import IDENTITY, Store
-from ropewalk.prove.subjects.local import LocalSubject
-from ropewalk.prove.subjects.sharing import SharingLocal
-from ropewalk.prove.tokens import Tokens
-from ropewalk.prove.tree import share, tokens
-from ropewalk.prove.walk import run_shared
+from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt, Sharing
+from ropewalk.proof.documents import DocumentMaker
+from ropewalk.proof.plan import Plan, make_plan, parse_depths
+from ropewalk.proof.prompt import PromptMaker
+from ropewalk.proof.runner import run
+from ropewalk.proof.store import IDENTITY, Store
+from ropewalk.proof.subjects.local import LocalSubject
+from ropewalk.proof.subjects.sharing import SharingLocal
+from ropewalk.proof.tokens import Tokens
+from ropewalk.proof.tree import share, tokens
+from ropewalk.proof.walk import run_shared
 
 PARTS = ("tokens", "time", "demo", "memory", "kills")
 DEPTHS = parse_depths("11")

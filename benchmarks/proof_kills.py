@@ -22,9 +22,9 @@ from typing import Any
 
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
-from ropewalk.prove.cells import Cell, Row, Sharing
-from ropewalk.prove.facts import summary_of
-from ropewalk.prove.store import Store
+from ropewalk.proof.cells import Cell, Row, Sharing
+from ropewalk.proof.facts import summary_of
+from ropewalk.proof.store import Store
 from ropewalk.report.prove_text import heatmap_lines
 
 GRID = "--lengths 160,320,640 --depths 5 --trials 4 --sharing nested --threshold absolute:0.5"

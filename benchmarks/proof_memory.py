@@ -22,11 +22,11 @@ from typing import Any
 
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
-from ropewalk.prove.cells import Cell
-from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.subjects.sharing import BEHIND, SharingLocal
-from ropewalk.prove.tokens import Tokens
-from ropewalk.prove.tree import Leaf
+from ropewalk.proof.cells import Cell
+from ropewalk.proof.prompt import PromptMaker
+from ropewalk.proof.subjects.sharing import BEHIND, SharingLocal
+from ropewalk.proof.tokens import Tokens
+from ropewalk.proof.tree import Leaf
 
 WAYS = ("bare", "chunks", "ours")
 _QUESTION = 24

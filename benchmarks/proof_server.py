@@ -24,12 +24,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.closing import Row, closing_line
-from ropewalk.prove.cells import Outcome, Sharing
-from ropewalk.prove.endpoint_session import prove_endpoint
-from ropewalk.prove.plan import parse_depths, parse_lengths
-from ropewalk.prove.served import cached_share
-from ropewalk.prove.session import ProofSettings
-from ropewalk.prove.subjects.endpoint.settings import EndpointSettings
+from ropewalk.proof.cells import Outcome, Sharing
+from ropewalk.proof.endpoint_session import prove_endpoint
+from ropewalk.proof.plan import parse_depths, parse_lengths
+from ropewalk.proof.served import cached_share
+from ropewalk.proof.session import ProofSettings
+from ropewalk.proof.subjects.endpoint.settings import EndpointSettings
 
 REACH = 0.8
 SERVE = Path(__file__).parents[1] / "tests" / "conformance" / "llamacpp" / "serve.py"

@@ -36,10 +36,10 @@ from typing import Any
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install
-from ropewalk.prove.cells import Cell, Outcome, Prompt
-from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.subjects.local import LocalSubject
-from ropewalk.prove.tokens import Tokens
+from ropewalk.proof.cells import Cell, Outcome, Prompt
+from ropewalk.proof.prompt import PromptMaker
+from ropewalk.proof.subjects.local import LocalSubject
+from ropewalk.proof.tokens import Tokens
 
 REACH_SHARE = 0.9
 REACH_START = 6.0
@@ -47,7 +47,7 @@ REACH_START = 6.0
 FIRST_PROMPT = """
 import os, sys
 from ropewalk.cli.main import main
-from ropewalk.prove.subjects.local import LocalSubject
+from ropewalk.proof.subjects.local import LocalSubject
 
 def first(*_):
     os.write(1, b"under way")

@@ -7,7 +7,7 @@ asked), vt (one chain of 4 hops, all names asked), cwe (10 words 30 times among 
 fwe (coded words by a zeta law of exponent 2, three asked). Its score is substring recall: the
 share of the right strings that occur in what is printed, in lower case. It decodes greedily.
 
-The own side is `ropewalk.prove.tasks`, asked as a base prompt, right only as a whole. Both at the
+The own side is `ropewalk.proof.tasks`, asked as a base prompt, right only as a whole. Both at the
 same lengths and depths drawn at random; hits with Wilson intervals (for substring recall: of
 prompts with every string).
 
@@ -27,14 +27,14 @@ from random import Random
 from benchmarks.closing import Row, closing_line
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
-from ropewalk.prove.cells import Cell, Outcome, Prompt
-from ropewalk.prove.needles.words import SUBJECTS
-from ropewalk.prove.plan import parse_lengths
-from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.statistics import wilson
-from ropewalk.prove.subjects.local import LocalSubject
-from ropewalk.prove.tasks.names import draw_words, listed
-from ropewalk.prove.tokens import Tokens
+from ropewalk.proof.cells import Cell, Outcome, Prompt
+from ropewalk.proof.needles.words import SUBJECTS
+from ropewalk.proof.plan import parse_lengths
+from ropewalk.proof.prompt import PromptMaker
+from ropewalk.proof.statistics import wilson
+from ropewalk.proof.subjects.local import LocalSubject
+from ropewalk.proof.tasks.names import draw_words, listed
+from ropewalk.proof.tokens import Tokens
 
 NOISE = (
     "The grass is green.",

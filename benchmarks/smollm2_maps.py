@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ropewalk.cli.prove import run_with_progress
-from ropewalk.prove.calibration import Calibrate
-from ropewalk.prove.cells import Sharing
-from ropewalk.prove.session import Proof, ProofSettings
+from ropewalk.proof.calibration import Calibrate
+from ropewalk.proof.cells import Sharing
+from ropewalk.proof.session import Proof, ProofSettings
 from ropewalk.report.prove_text import proof_lines
 
 DOCUMENTS = 4

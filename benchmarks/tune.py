@@ -30,22 +30,22 @@ import torch
 from benchmarks.closing import Row, closing_line
 from benchmarks.cpu_report import machine
 from benchmarks.cpu_timing import measure
-from ropewalk.extend.session import extend
-from ropewalk.extend.settings import ExtendSettings
-from ropewalk.extend.tune.attention import set_attention
-from ropewalk.extend.tune.data import StepRows
-from ropewalk.extend.tune.loop import Trainer
-from ropewalk.extend.tune.loss import LossModel
-from ropewalk.extend.tune.model import bring_up
-from ropewalk.extend.tune.optimiser import adamw
-from ropewalk.extend.tune.settings import Mix, TuneSettings
-from ropewalk.extend.tune.world import World
+from ropewalk.extension.session import extend
+from ropewalk.extension.settings import ExtendSettings
+from ropewalk.extension.tune.attention import set_attention
+from ropewalk.extension.tune.data import StepRows
+from ropewalk.extension.tune.loop import Trainer
+from ropewalk.extension.tune.loss import LossModel
+from ropewalk.extension.tune.model import bring_up
+from ropewalk.extension.tune.optimiser import adamw
+from ropewalk.extension.tune.settings import Mix, TuneSettings
+from ropewalk.extension.tune.world import World
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.packing.batch import stack
 from ropewalk.packing.pack import Boundary, PackedRow, pack
 from ropewalk.packing.texts import Text
 from ropewalk.packing.tokens import Encoder
-from ropewalk.prove.haystack import GeneratedHaystack
+from ropewalk.proof.haystack import GeneratedHaystack
 
 LENGTH, COMPARED, RATE = 1024, 3, 1e-4
 NAMES = ("plain, kept", "tune, kept", "plain, twice", "tune, twice")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ropewalk.prove.haystack import GeneratedHaystack
-from ropewalk.prove.needle import draw_needle
+from ropewalk.proof.haystack import GeneratedHaystack
+from ropewalk.proof.needle import draw_needle
 
 if TYPE_CHECKING:
     from ropewalk.models.load import LoadedModel

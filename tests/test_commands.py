@@ -10,7 +10,7 @@ import typer
 
 from benchmarks.commands import LONG, SHORT, in_order, lines, next_to_try, prepare, told
 from ropewalk.cli.main import app
-from ropewalk.prove.plan import parse_lengths
+from ropewalk.proof.plan import parse_lengths
 
 ROOT = Path(__file__).parent.parent
 LEFT_OUT = {

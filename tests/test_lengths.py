@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.errors import LengthError
-from ropewalk.extend.tune.settings import parse_mix
+from ropewalk.extension.tune.settings import parse_mix
 from ropewalk.lengths import MOST_TOKENS, parse_length, read_length
-from ropewalk.prove.plan import parse_lengths
+from ropewalk.proof.plan import parse_lengths
 
 
 @given(st.integers(1, 2047), st.sampled_from(["", "k", "K", "m", "M"]))

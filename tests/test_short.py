@@ -20,8 +20,8 @@ from torch import nn
 
 import ropewalk
 from ropewalk.explain.trace import trace
-from ropewalk.prove.cells import Sharing
-from ropewalk.prove.loss_run import LossSettings, measure
+from ropewalk.proof.cells import Sharing
+from ropewalk.proof.loss_run import LossSettings, measure
 from ropewalk.short import MOST, short, short_with
 from ropewalk.tables.compare import compare as compare_tables
 from ropewalk.tables.health.check import Asked, check_health

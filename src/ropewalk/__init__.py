@@ -1,9 +1,9 @@
 """Audit and prove how much of its context window a language model really reads.
 
 Public names load when they are first used (PEP 562), so that importing the package, and
-auditing a file, costs no more than it must. Functions that share a name with a room of the
-package, `ropewalk.audit` and `ropewalk.prove`, go by `audit_spec` and `prove_model` here: a room
-that is imported takes its name, whatever was there before.
+auditing a file, costs no more than it must. The rooms of the package are nouns (`proof`,
+`extension`, `findings`, `comparison`), because a room that is imported takes its name as an
+attribute of the package, whatever was there before: the verbs stay free for functions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from ropewalk.accelerate.alibi import accelerate_alibi
     from ropewalk.accelerate.handle import Acceleration
     from ropewalk.accelerate.rotary import accelerate_rotary
-    from ropewalk.audit import Audit, to_json
-    from ropewalk.audit import audit as audit_spec
-    from ropewalk.audit.live import audit_module
     from ropewalk.errors import RopewalkError
+    from ropewalk.findings import Audit, to_json
+    from ropewalk.findings import audit as audit_spec
+    from ropewalk.findings.live import audit_module
     from ropewalk.inputs import InputPath
     from ropewalk.models.resolve import read_spec, resolve
-    from ropewalk.prove.session import Proof, ProofSettings
-    from ropewalk.prove.session import prove as prove_model
+    from ropewalk.proof.session import Proof, ProofSettings
+    from ropewalk.proof.session import prove as prove_model
     from ropewalk.rope.angles import Schedule
     from ropewalk.rope.frequencies import frequencies, schedule
     from ropewalk.rope.override import override
@@ -58,27 +58,27 @@ __all__ = [
 
 _HOMES = {
     "Acceleration": "ropewalk.accelerate.handle:Acceleration",
-    "Audit": "ropewalk.audit:Audit",
+    "Audit": "ropewalk.findings:Audit",
     "InputPath": "ropewalk.inputs:InputPath",
     "PositionSpec": "ropewalk.rope.spec:PositionSpec",
-    "Proof": "ropewalk.prove.session:Proof",
-    "ProofSettings": "ropewalk.prove.session:ProofSettings",
+    "Proof": "ropewalk.proof.session:Proof",
+    "ProofSettings": "ropewalk.proof.session:ProofSettings",
     "RopewalkError": "ropewalk.errors:RopewalkError",
     "Rotary": "ropewalk.rope.spec:Rotary",
     "Schedule": "ropewalk.rope.angles:Schedule",
     "TokenEmbedding": "ropewalk.tables.module:TokenEmbedding",
     "accelerate_alibi": "ropewalk.accelerate.alibi:accelerate_alibi",
     "accelerate_rotary": "ropewalk.accelerate.rotary:accelerate_rotary",
-    "audit_module": "ropewalk.audit.live:audit_module",
-    "audit_spec": "ropewalk.audit:audit",
+    "audit_module": "ropewalk.findings.live:audit_module",
+    "audit_spec": "ropewalk.findings:audit",
     "frequencies": "ropewalk.rope.frequencies:frequencies",
     "open_table": "ropewalk.tables.open:open_table",
     "override": "ropewalk.rope.override:override",
-    "prove_model": "ropewalk.prove.session:prove",
+    "prove_model": "ropewalk.proof.session:prove",
     "read_spec": "ropewalk.models.resolve:read_spec",
     "resolve": "ropewalk.models.resolve:resolve",
     "schedule": "ropewalk.rope.frequencies:schedule",
-    "to_json": "ropewalk.audit:to_json",
+    "to_json": "ropewalk.findings:to_json",
 }
 """Where each public name is defined, as module:name."""
 

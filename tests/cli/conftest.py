@@ -17,8 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ropewalk.cli.main import app, main
-from ropewalk.prove.cells import Row
-from ropewalk.prove.store import Store
+from ropewalk.proof.cells import Row
+from ropewalk.proof.store import Store
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -112,7 +112,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    from ropewalk.prove.haystack import GeneratedHaystack
+    from ropewalk.proof.haystack import GeneratedHaystack
 
     folder = tmp_path_factory.mktemp("models") / "tiny-llama"
     tokenizer = Tokenizer(models.BPE())

@@ -103,14 +103,14 @@ def test_an_option_offers_the_words_it_takes(line: str, words: list[str]) -> Non
 
 
 def test_the_words_are_those_that_are_allowed() -> None:
-    from ropewalk.compare.settings import parse_variants
-    from ropewalk.extend import settings as extend
-    from ropewalk.extend.tune import settings as tune
+    from ropewalk.comparison.settings import parse_variants
+    from ropewalk.extension import settings as extend
+    from ropewalk.extension.tune import settings as tune
     from ropewalk.models import dtypes, resolve
-    from ropewalk.prove.calibration import Calibrate
-    from ropewalk.prove.cells import Sharing
-    from ropewalk.prove.tasks.suite import SUITES, parse_tasks
-    from ropewalk.prove.tasks.suite import TASKS as ASKED
+    from ropewalk.proof.calibration import Calibrate
+    from ropewalk.proof.cells import Sharing
+    from ropewalk.proof.tasks.suite import SUITES, parse_tasks
+    from ropewalk.proof.tasks.suite import TASKS as ASKED
 
     assert DTYPES == dtypes.DTYPES
     assert list(KNOWN) == sorted(resolve.KNOWN)

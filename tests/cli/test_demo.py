@@ -10,7 +10,7 @@ import pytest
 from ropewalk.cli import demo, main
 from ropewalk.models import resolve
 from ropewalk.models.resolve import KnownModel, ModelFiles
-from ropewalk.prove import session
+from ropewalk.proof import session
 
 
 def demonstrate(monkeypatch: pytest.MonkeyPatch) -> int:

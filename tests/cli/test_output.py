@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ropewalk.cli.progress import cell_words, clock
-from ropewalk.prove.cells import Cell, Control
+from ropewalk.proof.cells import Cell, Control
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

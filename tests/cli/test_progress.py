@@ -15,9 +15,9 @@ from safetensors.torch import save_file
 
 from ropewalk.cli.progress import SECONDS_BETWEEN_LINES, Progress, ProofProgress
 from ropewalk.cli.tune_progress import TuneProgress
-from ropewalk.extend.tune.loop import StepResult
-from ropewalk.prove.calibration import Calibrate
-from ropewalk.prove.session import Listener, ProofSettings, prove
+from ropewalk.extension.tune.loop import StepResult
+from ropewalk.proof.calibration import Calibrate
+from ropewalk.proof.session import Listener, ProofSettings, prove
 
 
 class Clock:
@@ -195,7 +195,7 @@ def _step(step: int) -> dict[str, Any]:
 TUNING = """
 import time
 from ropewalk.cli.tune_progress import TuneProgress
-from ropewalk.extend.tune.loop import StepResult
+from ropewalk.extension.tune.loop import StepResult
 from tests.cli.test_progress import _step
 
 with TuneProgress() as shown:

@@ -9,8 +9,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from ropewalk.prove.cells import Answer, Cell, Outcome, Row
-from ropewalk.prove.store import Store
+from ropewalk.proof.cells import Answer, Cell, Outcome, Row
+from ropewalk.proof.store import Store
 
 Run = Callable[..., CompletedProcess[str]]
 

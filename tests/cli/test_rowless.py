@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.prove.haystack import GeneratedHaystack
+from ropewalk.proof.haystack import GeneratedHaystack
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.prove.store import Store
+from ropewalk.proof.store import Store
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

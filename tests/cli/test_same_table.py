@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 
 from ropewalk.cli.main import app
 from ropewalk.errors import StoreError
-from ropewalk.prove.calibration import Calibration, Pair, judge
-from ropewalk.prove.cells import Cell, Prompt
-from ropewalk.prove.documents import DocumentMaker
-from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.tokens import Tokens
+from ropewalk.proof.calibration import Calibration, Pair, judge
+from ropewalk.proof.cells import Cell, Prompt
+from ropewalk.proof.documents import DocumentMaker
+from ropewalk.proof.prompt import PromptMaker
+from ropewalk.proof.tokens import Tokens
 
 PASSING = ("asked", "date", "command", "versions")
 """Facts that say how a table was come by, not what is in it."""
@@ -80,7 +80,7 @@ def some_fall_back(monkeypatch: pytest.MonkeyPatch) -> None:
         found = judge(pairs, seed, not_laid)
         return replace(found, real=(found.both + found.only_nested + found.only_alone) % 2 == 0)
 
-    monkeypatch.setattr("ropewalk.prove.local_run.judge", harsher)
+    monkeypatch.setattr("ropewalk.proof.local_run.judge", harsher)
 
 
 @dataclass

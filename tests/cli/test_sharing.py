@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.prove.calibration import judge
-from ropewalk.prove.cells import Row, Sharing
-from ropewalk.prove.local_run import Asking, LocalRun
-from ropewalk.prove.progress import RunResult
-from ropewalk.prove.store import Store
+from ropewalk.proof.calibration import judge
+from ropewalk.proof.cells import Row, Sharing
+from ropewalk.proof.local_run import Asking, LocalRun
+from ropewalk.proof.progress import RunResult
+from ropewalk.proof.store import Store
 from tests.cli.conftest import Prove, environment
 
 GRID = ("--lengths", "300,700", "--depths", "3", "--trials", "2")
@@ -124,7 +124,7 @@ def test_a_real_difference_falls_back_to_shared_beginnings_and_stays_there(
     prove: Prove, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ropewalk.prove.local_run.judge", lambda *given: replace(judge(*given), real=True)
+        "ropewalk.proof.local_run.judge", lambda *given: replace(judge(*given), real=True)
     )
     grid = (*GRID, "--sharing", "nested", "--calibrate", "short")
     done = prove(tiny_model, *grid)

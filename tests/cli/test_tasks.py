@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import UsageError
-from ropewalk.prove.cells import Control, Sharing
+from ropewalk.proof.cells import Control, Sharing
 from tests.cli.conftest import Prove
 
 NONE = Sharing.NONE

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from ropewalk.audit import Audit, audit
 from ropewalk.dialects.hf import load_json, read_config
+from ropewalk.findings import Audit, audit
 from ropewalk.rope.frequencies import attention_factor
 from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import (

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk.prove.cells import Answer, Cell, Outcome, Row
-from ropewalk.prove.summary import (
+from ropewalk.proof.cells import Answer, Cell, Outcome, Row
+from ropewalk.proof.summary import (
     CellSummary,
     ControlSummary,
     EffectiveLength,

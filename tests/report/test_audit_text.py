@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from ropewalk.audit import audit
+from ropewalk.findings import audit
 from ropewalk.report.audit_text import audit_lines, print_audit
 from ropewalk.report.audit_words import encoding_words, layers_words, scaling_words, softmax_words
 from ropewalk.rope.scaling import UNSCALED, Llama3, LongRope, PairDivisors, UnknownScaling, Yarn

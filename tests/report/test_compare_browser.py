@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.compare.figures import (
+from ropewalk.comparison.figures import (
     Figures,
     LayerProbe,
     PositionLoss,
@@ -21,8 +21,8 @@ from ropewalk.compare.figures import (
     Recall,
     WindowLoss,
 )
-from ropewalk.compare.run import Comparison
-from ropewalk.compare.settings import Settings, Variant, preset
+from ropewalk.comparison.run import Comparison
+from ropewalk.comparison.settings import Settings, Variant, preset
 from ropewalk.report.compare_html import compare_html
 
 Dom = Callable[..., str]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ropewalk.compare.figures import Figures, Reading, Recall, WindowLoss
-from ropewalk.compare.run import Comparison
-from ropewalk.compare.settings import Settings, Variant
+from ropewalk.comparison.figures import Figures, Reading, Recall, WindowLoss
+from ropewalk.comparison.run import Comparison
+from ropewalk.comparison.settings import Settings, Variant
 from ropewalk.report.compare_words import lesson
 
 ALIBI, NONE = Variant("alibi"), Variant("none")

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
-from ropewalk.prove.summary import RunSummary
+from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
+from ropewalk.proof.summary import RunSummary
 from ropewalk.report.prove_html import CellPrompt, render_html
 
 MakeSummary = Callable[..., RunSummary]

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from ropewalk.prove.diff import Comparison, RunDiff
-from ropewalk.prove.statistics.paired import MeanDifference
+from ropewalk.proof.diff import Comparison, RunDiff
+from ropewalk.proof.statistics.paired import MeanDifference
 from ropewalk.report.prove_diff import diff_html, diff_json, diff_lines, p_value
 
 
@@ -45,7 +45,7 @@ def test_every_number_stands_in_its_column(found: RunDiff) -> None:
 
 def test_the_json_holds_every_number_and_a_schema(found: RunDiff) -> None:
     document = json.loads(json.dumps(diff_json(found), allow_nan=False))
-    assert document["schema"] == "ropewalk.prove.diff/1"
+    assert document["schema"] == "ropewalk.proof.diff/1"
     assert document["overall"]["only_a"] == 18
     assert document["overall"]["pairs"] == 60
     assert document["overall"]["significant"] is True

@@ -15,8 +15,8 @@ from html.parser import HTMLParser
 import pytest
 
 from ropewalk.errors import MissingPartError, StoreError
-from ropewalk.prove.cells import Answer, Cell, Control, Outcome, Row
-from ropewalk.prove.summary import ControlSummary, Reason, RunSummary
+from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
+from ropewalk.proof.summary import ControlSummary, Reason, RunSummary
 from ropewalk.report.heatmap import contrast
 from ropewalk.report.prove_html import SIZE_LIMIT, CellPrompt, render_html
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from ropewalk.prove.cells import Outcome
-from ropewalk.prove.summary import Reason, RunSummary
+from ropewalk.proof.cells import Outcome
+from ropewalk.proof.summary import Reason, RunSummary
 from ropewalk.report.prove_text import heatmap_lines, print_proof, proof_lines
 
 MakeSummary = Callable[..., RunSummary]

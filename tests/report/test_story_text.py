@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from ropewalk.prove.cells import Answer, Cell, Outcome, Row
-from ropewalk.prove.statistics import wilson
+from ropewalk.proof.cells import Answer, Cell, Outcome, Row
+from ropewalk.proof.statistics import wilson
 from ropewalk.report.story_text import _without_training
 
 

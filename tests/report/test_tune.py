@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk.extend.tune.gate import Gate
-from ropewalk.extend.tune.loop import StepResult
-from ropewalk.extend.tune.session import Tuned
-from ropewalk.extend.tune.settings import TuneSettings, parse_mix
+from ropewalk.extension.tune.gate import Gate
+from ropewalk.extension.tune.loop import StepResult
+from ropewalk.extension.tune.session import Tuned
+from ropewalk.extension.tune.settings import TuneSettings, parse_mix
 from ropewalk.report.tune_html import loss_chart, tune_html
 from ropewalk.report.tune_text import curve_lines, tune_json, tune_lines
 

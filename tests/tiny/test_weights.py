@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.audit import audit
+from ropewalk.findings import audit
 from ropewalk.models.load import load
 from ropewalk.models.resolve import read_spec, resolve
-from ropewalk.prove.cells import Cell, Outcome, Sharing
-from ropewalk.prove.prompt import PromptMaker
-from ropewalk.prove.session import Listener, ProofSettings, prove
-from ropewalk.prove.subjects.local import LocalSubject
-from ropewalk.prove.tokens import Tokens
+from ropewalk.proof.cells import Cell, Outcome, Sharing
+from ropewalk.proof.prompt import PromptMaker
+from ropewalk.proof.session import Listener, ProofSettings, prove
+from ropewalk.proof.subjects.local import LocalSubject
+from ropewalk.proof.tokens import Tokens
 from ropewalk.tiny.recipe import Recipe, config_of
 
 DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)

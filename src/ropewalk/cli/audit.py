@@ -34,7 +34,7 @@ def audit_command(
     ] = False,
 ) -> None:
     """Audit a model: what it says of position, how it got its length, and what to beware of."""
-    from ropewalk.audit import audit, to_json
+    from ropewalk.findings import audit, to_json
     from ropewalk.models.resolve import read_spec, resolve
 
     files = resolve(model)
@@ -43,7 +43,7 @@ def audit_command(
     if as_json:
         document = to_json(result)
         if engines:
-            from ropewalk.audit.engines_json import engines_json
+            from ropewalk.findings.engines_json import engines_json
 
             document["engines"] = engines_json(views)
         typer.echo(json.dumps(document, indent=2, allow_nan=False))

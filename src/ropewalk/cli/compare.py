@@ -15,7 +15,7 @@ ENCODINGS = (
     "sinusoidal", "learned", "rope", "alibi", "t5", "none", "raw_index",
     "sinusoidal+every", "learned+every", "raw_index+every",
 )  # fmt: skip
-"""As `ropewalk.compare.settings` has them."""
+"""As `ropewalk.comparison.settings` has them."""
 
 PresetName = Annotated[
     str,
@@ -77,8 +77,8 @@ def compare_command(
     """Train one small decoder under each encoding of position and measure it beyond its length."""
     from ropewalk.cli.output import columns, show
     from ropewalk.cli.progress import Progress
-    from ropewalk.compare.run import compare
-    from ropewalk.compare.settings import parse_seeds, parse_variants, preset
+    from ropewalk.comparison.run import compare
+    from ropewalk.comparison.settings import parse_seeds, parse_variants, preset
     from ropewalk.files import write_whole
     from ropewalk.report.compare_html import compare_html
     from ropewalk.report.compare_text import compare_json, compare_lines

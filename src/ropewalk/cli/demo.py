@@ -13,8 +13,8 @@ from ropewalk.cli.pages import Html
 from ropewalk.report.layout import Command, Piece, Prose
 
 if TYPE_CHECKING:
-    from ropewalk.audit import Audit
-    from ropewalk.prove.settings import ProofSettings
+    from ropewalk.findings import Audit
+    from ropewalk.proof.settings import ProofSettings
 
 SECONDS = 230.0
 """A slower machine leaves the longest lengths out rather than take more than four minutes."""
@@ -51,7 +51,7 @@ def demo_command(
 
         tell_story(as_json=as_json, html=html)
         return
-    from ropewalk.audit import audit
+    from ropewalk.findings import audit
     from ropewalk.models.resolve import read_spec, resolve
 
     files = resolve("smollm2")
@@ -81,9 +81,9 @@ def _print(audited: Audit, html: Path | None) -> None:
 
 def _print_json(audited: Audit, html: Path | None) -> None:
     """Audit and proof as one document."""
-    from ropewalk.audit import to_json
     from ropewalk.cli.prove import run_with_progress, write_pages
-    from ropewalk.prove.export import run_to_json
+    from ropewalk.findings import to_json
+    from ropewalk.proof.export import run_to_json
 
     proof = run_with_progress(_settings())
     document = {
@@ -97,8 +97,8 @@ def _print_json(audited: Audit, html: Path | None) -> None:
 
 def _settings() -> ProofSettings:
     """What the demo asks."""
-    from ropewalk.prove.calibration import Calibrate
-    from ropewalk.prove.session import ProofSettings
+    from ropewalk.proof.calibration import Calibrate
+    from ropewalk.proof.session import ProofSettings
 
     return ProofSettings(
         model="smollm2",

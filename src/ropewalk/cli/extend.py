@@ -17,7 +17,7 @@ from ropewalk.cli.prove_options import seconds_of
 from ropewalk.errors import INTERRUPTED
 
 if TYPE_CHECKING:
-    from ropewalk.extend.settings import ExtendSettings
+    from ropewalk.extension.settings import ExtendSettings
 
 
 class Gguf(StrEnum):
@@ -43,7 +43,7 @@ WRITTEN = "What is written"
 METHODS = (
     "auto", "search", "linear", "ntk", "ntk-by-parts", "yarn", "llama3", "longrope", "base",
 )  # fmt: skip
-"""As `ropewalk.extend.settings` has them."""
+"""As `ropewalk.extension.settings` has them."""
 
 Model = options.Model
 To = Annotated[
@@ -210,10 +210,10 @@ def extend_command(
 ) -> None:
     """Extend a model: schedule, factor, base and lengths together, measured on the model."""
     from ropewalk.cli.places import check_can_hold
-    from ropewalk.extend.settings import ExtendSettings
+    from ropewalk.extension.settings import ExtendSettings
     from ropewalk.lengths import parse_length
-    from ropewalk.prove.plan import parse_depths, parse_lengths
-    from ropewalk.prove.session import RUNS
+    from ropewalk.proof.plan import parse_depths, parse_lengths
+    from ropewalk.proof.session import RUNS
 
     settings = ExtendSettings(
         model=model,
@@ -247,7 +247,7 @@ def extend_command(
 def _run(settings: ExtendSettings, *, as_json: bool) -> None:
     """Extend with a bar on stderr, and print what came of it."""
     from ropewalk.cli.progress import ProofProgress
-    from ropewalk.extend.session import Listener, extend
+    from ropewalk.extension.session import Listener, extend
 
     try:
         with ProofProgress() as progress:

@@ -38,7 +38,7 @@ def loss_command(
 ) -> None:
     """Measure loss by position: whole text, sliding and non-overlapping windows, two probes."""
     from ropewalk.lengths import parse_length
-    from ropewalk.prove.loss_run import LossSettings, measure
+    from ropewalk.proof.loss_run import LossSettings, measure
     from ropewalk.report.loss_text import loss_json, loss_lines
 
     settings = LossSettings(

@@ -107,7 +107,7 @@ def main() -> None:
     try:
         _run()
     except SystemExit as ended:
-        world = sys.modules.get("ropewalk.extend.tune.world")
+        world = sys.modules.get("ropewalk.extension.tune.world")
         if world is not None:
             world.leave(ended.code if isinstance(ended.code, int) else bool(ended.code))
         raise

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ropewalk.cli.bar import Bar
-    from ropewalk.prove.cells import Cell
-    from ropewalk.prove.plan import Plan
-    from ropewalk.prove.runner import Event
+    from ropewalk.proof.cells import Cell
+    from ropewalk.proof.plan import Plan
+    from ropewalk.proof.runner import Event
 
 SECONDS_BETWEEN_LINES = 30.0
 PATIENCE = 1.0
@@ -40,7 +40,7 @@ def clock(seconds: float) -> str:
 
 def cell_words(cell: Cell) -> str:
     """What is being asked, in the few words that fit before a bar."""
-    from ropewalk.prove.cells import Control
+    from ropewalk.proof.cells import Control
 
     place = f"{cell.length:,} tokens"
     if cell.control is Control.NONE:
@@ -210,14 +210,14 @@ class Progress:
 
 
 class ProofProgress(Progress):
-    """Progress whose methods fit `ropewalk.prove.session.Listener`."""
+    """Progress whose methods fit `ropewalk.proof.session.Listener`."""
 
     _following: Mapping[Cell, Cell] = MappingProxyType({})
     _plan: Plan | None = None
 
     def say(self, phase: str) -> None:
         """Name the phase that begins; a plan's first prompt is shown before it is answered."""
-        from ropewalk.prove.progress import ASKING
+        from ropewalk.proof.progress import ASKING
 
         super().say(phase)
         if self._plan is not None and phase == ASKING and self._bar is not None:

@@ -19,8 +19,8 @@ from ropewalk.cli.places import check_can_hold, check_file
 from ropewalk.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
-    from ropewalk.prove.session import Proof, ProofSettings
-    from ropewalk.prove.subjects.endpoint.settings import EndpointSettings
+    from ropewalk.proof.session import Proof, ProofSettings
+    from ropewalk.proof.subjects.endpoint.settings import EndpointSettings
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -69,7 +69,7 @@ def prove_command(
     html: Html = None,
 ) -> None:
     """Prove a model: ask for hidden facts at every length and depth, and count."""
-    from ropewalk.prove.session import ProofSettings
+    from ropewalk.proof.session import ProofSettings
 
     settings = ProofSettings(
         model=model, rope=rope, seed=seed, controls=controls, out=out,
@@ -105,8 +105,8 @@ def prove_and_show(
 
 
 def _grid(lengths: str | None, depths: str, trials: int | None, threshold: str) -> dict[str, Any]:
-    from ropewalk.prove.plan import parse_depths, parse_lengths
-    from ropewalk.prove.statistics import parse_threshold
+    from ropewalk.proof.plan import parse_depths, parse_lengths
+    from ropewalk.proof.statistics import parse_threshold
 
     return {
         "lengths": () if lengths is None else parse_lengths(lengths),
@@ -117,7 +117,7 @@ def _grid(lengths: str | None, depths: str, trials: int | None, threshold: str) 
 
 
 def _further(until_certain: bool, most_trials: int | None) -> dict[str, Any]:
-    from ropewalk.prove.sequential import MOST_TRIALS, UntilCertain
+    from ropewalk.proof.sequential import MOST_TRIALS, UntilCertain
 
     if not until_certain:
         if most_trials is not None:
@@ -129,8 +129,8 @@ def _further(until_certain: bool, most_trials: int | None) -> dict[str, Any]:
 def _asked(
     task: str | None, suite: str | None, documents: Path | None, questions: Path | None
 ) -> dict[str, Any]:
-    from ropewalk.prove.tasks.suite import parse_tasks
-    from ropewalk.prove.tasks.suite import suite as suite_of
+    from ropewalk.proof.tasks.suite import parse_tasks
+    from ropewalk.proof.tasks.suite import suite as suite_of
 
     if task is not None and suite is not None:
         raise UsageError("--task and --suite both say what to ask: give one of them")
@@ -151,8 +151,8 @@ def _spent(
     price: float | None,
     dry_run: bool,
 ) -> dict[str, Any]:
-    from ropewalk.prove.calibration import Calibrate
-    from ropewalk.prove.cells import Sharing
+    from ropewalk.proof.calibration import Calibrate
+    from ropewalk.proof.cells import Sharing
 
     return {
         "seconds": None if minutes is None else o.seconds_of(minutes),
@@ -197,7 +197,7 @@ def read_device_map(text: str) -> str | dict[str, str | int]:
 
 def check_places(out: Path | None, csv: Path | None) -> None:
     """Raise UsageError for places that cannot be written: before the work rather than after it."""
-    from ropewalk.prove.session import RUNS
+    from ropewalk.proof.session import RUNS
 
     check_can_hold(out or RUNS, "--out")
     if csv is not None:
@@ -212,7 +212,7 @@ def endpoint_settings(
     Without --base-url the address is OPENAI_BASE_URL's, as for every program with OpenAI's
     client. Raises UsageError for what cannot be, and for manners where there is no server.
     """
-    from ropewalk.prove.subjects.endpoint.settings import PREFIX, EndpointSettings
+    from ropewalk.proof.subjects.endpoint.settings import PREFIX, EndpointSettings
 
     if not model.startswith(PREFIX):
         usual = EndpointSettings(("http://localhost/v1",))
@@ -237,7 +237,7 @@ def one_of(kind: type[Choice], text: str, option: str) -> Choice:
 def run_with_progress(settings: ProofSettings) -> Proof:
     """Run a proof with a bar on stderr. Ctrl-C before there is anything to show exits."""
     from ropewalk.cli.progress import ProofProgress
-    from ropewalk.prove.session import DryRun, Listener, prove
+    from ropewalk.proof.session import DryRun, Listener, prove
 
     try:
         with ProofProgress() as progress:
@@ -260,10 +260,10 @@ def show_results(
     Files come last: should the disk be full, the result has been seen.
     """
     from ropewalk.files import write_whole
-    from ropewalk.prove.export import rows_to_csv
+    from ropewalk.proof.export import rows_to_csv
 
     if as_json:
-        from ropewalk.prove.export import run_to_json
+        from ropewalk.proof.export import run_to_json
 
         document = run_to_json(proof.summary, proof.rows, proof.tasks)
         typer.echo(json.dumps(document, indent=2, allow_nan=False))

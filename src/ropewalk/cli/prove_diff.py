@@ -26,7 +26,7 @@ def prove_diff_command(
     """Compare two proofs on the same prompts: schedules, checkpoints or servers."""
     from ropewalk.errors import UsageError
     from ropewalk.files import write_whole
-    from ropewalk.prove.diff import KeptRun, compare
+    from ropewalk.proof.diff import KeptRun, compare
     from ropewalk.report.prove_diff import diff_html, diff_json, diff_lines
 
     if run_a.absolute() == run_b.absolute():

@@ -23,7 +23,7 @@ TASKS = (
     "single", "many-keys", "many-values", "many-queries", "variables", "common-words",
     "frequent-words", "order", "count", "join", "contradiction", "documents",
 )  # fmt: skip
-"""As `ropewalk.prove.tasks` has them."""
+"""As `ropewalk.proof.tasks` has them."""
 
 Model = Annotated[
     str,

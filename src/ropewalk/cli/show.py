@@ -14,8 +14,8 @@ from ropewalk.cli import options
 from ropewalk.cli.pages import Html
 
 if TYPE_CHECKING:
-    from ropewalk.prove.cells import Row
-    from ropewalk.prove.store import Store
+    from ropewalk.proof.cells import Row
+    from ropewalk.proof.store import Store
 
 FARTHEST = 0.005
 """How far from a kept depth the depth of --cell may be, as a share."""
@@ -40,9 +40,9 @@ def show_command(
 ) -> None:
     """Show a run folder's heat map, or the exact prompt and answer of one cell."""
     from ropewalk.errors import UsageError
-    from ropewalk.prove.facts import own_rows, summary_of
-    from ropewalk.prove.statistics import parse_threshold
-    from ropewalk.prove.store import Store
+    from ropewalk.proof.facts import own_rows, summary_of
+    from ropewalk.proof.statistics import parse_threshold
+    from ropewalk.proof.store import Store
 
     bar = None if threshold is None else parse_threshold(threshold)
     with Store.read(folder) as store:
@@ -58,11 +58,11 @@ def show_command(
                 _print_row(row, store)
             return
     from ropewalk.cli.output import console
-    from ropewalk.prove.by_task import by_task
+    from ropewalk.proof.by_task import by_task
 
     summary, tasks = summary_of(rows, facts, bar), by_task(rows, facts, bar)
     if as_json:
-        from ropewalk.prove.export import run_to_json
+        from ropewalk.proof.export import run_to_json
 
         typer.echo(json.dumps(run_to_json(summary, rows, tasks), indent=2, allow_nan=False))
     else:
@@ -83,7 +83,7 @@ def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
     """
     from ropewalk.errors import UsageError
     from ropewalk.lengths import read_length
-    from ropewalk.prove.cells import Control
+    from ropewalk.proof.cells import Control
 
     parts = cell.split(",")
     tasks = {row.cell.task for row in rows}
@@ -119,7 +119,7 @@ def find_row(rows: Sequence[Row], cell: str, folder: Path) -> Row:
 
 def _row_document(row: Row, store: Store) -> dict[str, object]:
     """A row by its columns, with the exact prompt."""
-    from ropewalk.prove.export import row_to_json
+    from ropewalk.proof.export import row_to_json
 
     prompt = store.prompt_text(row.prompt_hash)
     return {"schema": "ropewalk.show.cell/1", **row_to_json(row), "prompt": prompt}
@@ -127,7 +127,7 @@ def _row_document(row: Row, store: Store) -> dict[str, object]:
 
 def _print_row(row: Row, store: Store) -> None:
     """The prompt on stdout, what came of it on stderr."""
-    from ropewalk.prove.cells import Control
+    from ropewalk.proof.cells import Control
     from ropewalk.report.text import visible
 
     text, answer = store.prompt_text(row.prompt_hash), row.answer

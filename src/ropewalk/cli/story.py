@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ropewalk.extend.story import Scale, Story
+    from ropewalk.extension.story import Scale, Story
 
 REPORT = Path("ropewalk-runs") / "story.html"
 
@@ -26,11 +26,11 @@ def tell_story(
 
     `as_json`: one document on stdout, and nothing else there.
     """
-    from ropewalk.audit import audit
     from ropewalk.cli.output import console, show
     from ropewalk.cli.progress import ProofProgress
-    from ropewalk.extend.story import MODEL, Chapter, Listener, tell
-    from ropewalk.extend.tune.loop import StepResult
+    from ropewalk.extension.story import MODEL, Chapter, Listener, tell
+    from ropewalk.extension.tune.loop import StepResult
+    from ropewalk.findings import audit
     from ropewalk.models.resolve import read_spec, resolve
     from ropewalk.report.audit_text import print_audit
     from ropewalk.report.layout import Command

@@ -16,8 +16,8 @@ from ropewalk.cli.prove_options import seconds_of
 from ropewalk.errors import INTERRUPTED
 
 if TYPE_CHECKING:
-    from ropewalk.extend.tune.session import Tuned
-    from ropewalk.extend.tune.settings import TuneSettings
+    from ropewalk.extension.tune.session import Tuned
+    from ropewalk.extension.tune.settings import TuneSettings
 
 
 def tune_command(
@@ -58,7 +58,7 @@ def tune_command(
     html: Html = None,
 ) -> None:
     """Train a checkpoint on long documents, here or under torchrun, and say what it gained."""
-    from ropewalk.extend.tune.settings import TuneSettings
+    from ropewalk.extension.tune.settings import TuneSettings
 
     settings = TuneSettings(
         model=checkpoint, out=out, lora=lora, every=checkpoint_every, seed=seed,
@@ -90,8 +90,8 @@ def _rows(
     boundary: str | None,
 ) -> dict[str, Any]:
     """What a step is made of."""
-    from ropewalk.extend.tune.length import claimed_mix
-    from ropewalk.extend.tune.settings import parse_mix
+    from ropewalk.extension.tune.length import claimed_mix
+    from ropewalk.extension.tune.settings import parse_mix
 
     return {
         "mix": claimed_mix(checkpoint) if length is None else parse_mix(length),
@@ -138,7 +138,7 @@ def _measured(
     gate: float | None, gate_text: Path | None, prove: str | None, trials: int
 ) -> dict[str, Any]:
     """What is asked of the model before and after."""
-    from ropewalk.prove.plan import parse_lengths
+    from ropewalk.proof.plan import parse_lengths
 
     return {
         "gate": gate,
@@ -150,8 +150,8 @@ def _measured(
 
 def _run(settings: TuneSettings) -> Tuned | None:
     from ropewalk.cli.tune_progress import TuneProgress
-    from ropewalk.extend.tune.interrupt import Interrupted
-    from ropewalk.extend.tune.session import Listener, tune
+    from ropewalk.extension.tune.interrupt import Interrupted
+    from ropewalk.extension.tune.session import Listener, tune
 
     try:
         with TuneProgress() as shown:

@@ -11,14 +11,14 @@ from ropewalk.cli.progress import Progress
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ropewalk.extend.tune.loop import StepResult
+    from ropewalk.extension.tune.loop import StepResult
 
 CURVE_HEIGHT = 8
 WIDEST_CURVE = 100
 
 
 class TuneProgress(Progress):
-    """Progress whose methods fit `ropewalk.extend.tune.session.Listener`."""
+    """Progress whose methods fit `ropewalk.extension.tune.session.Listener`."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         # What is drawn above the bar is asked for before anything else is known.

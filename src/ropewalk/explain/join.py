@@ -18,7 +18,7 @@ from ropewalk.errors import UsageError
 from ropewalk.models.load import table_rows
 from ropewalk.packing.layout import Counting, Layout
 from ropewalk.packing.table_rows import check_rows
-from ropewalk.prove.tokens import Tokens
+from ropewalk.proof.tokens import Tokens
 from ropewalk.short import short
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from ropewalk.audit.result import Audit, Finding, Horizon, RotaryAudit
+from ropewalk.findings.result import Audit, Finding, Horizon, RotaryAudit
 from ropewalk.report.audit_words import encoding_words, layers_words, scaling_words, softmax_words
 from ropewalk.report.layout import NARROWEST, wrapped
 from ropewalk.report.pair_digest import digest

@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ropewalk.compare.ordering import Interval
-from ropewalk.compare.run import Comparison
-from ropewalk.compare.settings import LENGTHS, Variant
+from ropewalk.comparison.ordering import Interval
+from ropewalk.comparison.run import Comparison
+from ropewalk.comparison.settings import LENGTHS, Variant
 from ropewalk.report.compare_words import (
     Number,
     loss_in,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ropewalk.compare.ordering import Interval
-from ropewalk.compare.run import Comparison, described
-from ropewalk.compare.settings import FAR, Variant
+from ropewalk.comparison.ordering import Interval
+from ropewalk.comparison.run import Comparison, described
+from ropewalk.comparison.settings import FAR, Variant
 from ropewalk.positions.base import Description
 from ropewalk.report import page
 from ropewalk.report.compare_charts import FRAMES, charts, kind_of

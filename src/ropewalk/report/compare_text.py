@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from ropewalk.compare.run import Comparison, described
-from ropewalk.compare.settings import FAR, LENGTHS, Variant
+from ropewalk.comparison.run import Comparison, described
+from ropewalk.comparison.settings import FAR, LENGTHS, Variant
 from ropewalk.report.compare_words import (
     Number,
     head,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ropewalk.compare.figures import Figures, Reading
-from ropewalk.compare.ordering import FLAT, Interval, interval, words
-from ropewalk.compare.run import Comparison
-from ropewalk.compare.settings import FAR, Settings, Variant
-from ropewalk.prove.statistics import wilson
-from ropewalk.prove.summary import Share
+from ropewalk.comparison.figures import Figures, Reading
+from ropewalk.comparison.ordering import FLAT, Interval, interval, words
+from ropewalk.comparison.run import Comparison
+from ropewalk.comparison.settings import FAR, Settings, Variant
+from ropewalk.proof.statistics import wilson
+from ropewalk.proof.summary import Share
 
 Number = Callable[[Figures], float | None]
 """A number of one decoder, None where it has none."""

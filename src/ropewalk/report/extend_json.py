@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from ropewalk.extend.score import Score
-from ropewalk.extend.session import Extension
+from ropewalk.extension.score import Score
+from ropewalk.extension.session import Extension
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.lengths import trained_length
 

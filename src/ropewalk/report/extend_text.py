@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ropewalk.extend.card import schedule_lines
-from ropewalk.extend.choose import TOLERANCE
-from ropewalk.extend.headroom import Headrooms
-from ropewalk.extend.score import Score
-from ropewalk.extend.search.run import Found
-from ropewalk.extend.serve import Options
-from ropewalk.extend.session import Extension
+from ropewalk.extension.card import schedule_lines
+from ropewalk.extension.choose import TOLERANCE
+from ropewalk.extension.headroom import Headrooms
+from ropewalk.extension.score import Score
+from ropewalk.extension.search.run import Found
+from ropewalk.extension.serve import Options
+from ropewalk.extension.session import Extension
 from ropewalk.report import heatmap
 from ropewalk.report.layout import Command, Piece, Prose, Table, lines
 from ropewalk.report.text import clip, visible

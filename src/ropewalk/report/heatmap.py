@@ -11,8 +11,8 @@ from bisect import bisect_right
 from enum import StrEnum
 from itertools import pairwise
 
-from ropewalk.prove.cells import UNJUDGED, Outcome
-from ropewalk.prove.summary import CellSummary, EffectiveLength, Reason, RunSummary, Share
+from ropewalk.proof.cells import UNJUDGED, Outcome
+from ropewalk.proof.summary import CellSummary, EffectiveLength, Reason, RunSummary, Share
 
 _STOPS = (
     (0.0, (0xB8, 0x4E, 0x14)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from ropewalk.prove.loss import KEY_GAIN, KEY_LOSS, Evaluation
-from ropewalk.prove.loss_run import PASSAGE, LossReport
+from ropewalk.proof.loss import KEY_GAIN, KEY_LOSS, Evaluation
+from ropewalk.proof.loss_run import PASSAGE, LossReport
 from ropewalk.report.layout import Piece, Prose, Table, lines
 from ropewalk.report.text import clip, visible
 

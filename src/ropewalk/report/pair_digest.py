@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ropewalk.audit.result import RotaryAudit
+from ropewalk.findings.result import RotaryAudit
 from ropewalk.rope.diagnostics import PairRow
 
 ENOUGH = 8

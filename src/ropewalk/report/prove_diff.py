@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
-from ropewalk.prove.diff import Comparison, RunDiff
-from ropewalk.prove.statistics.paired import MeanDifference
+from ropewalk.proof.diff import Comparison, RunDiff
+from ropewalk.proof.statistics.paired import MeanDifference
 from ropewalk.report import page
 from ropewalk.report.layout import Piece, Prose, Table, lines
 from ropewalk.report.text import clip, visible
@@ -75,7 +75,7 @@ def diff_json(found: RunDiff) -> dict[str, object]:
     values = _plain(found)
     if not isinstance(values, dict):
         raise TypeError("a comparison is written as an object")
-    return {"schema": f"ropewalk.prove.diff/{JSON_FORMAT}", **values}
+    return {"schema": f"ropewalk.proof.diff/{JSON_FORMAT}", **values}
 
 
 def diff_html(found: RunDiff) -> str:

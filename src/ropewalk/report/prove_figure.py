@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ropewalk.prove.cells import Outcome
-from ropewalk.prove.summary import CellSummary, LengthSummary, RunSummary, Share
+from ropewalk.proof.cells import Outcome
+from ropewalk.proof.summary import CellSummary, LengthSummary, RunSummary, Share
 from ropewalk.report import heatmap
 from ropewalk.report.heatmap import Mark
 from ropewalk.short import short

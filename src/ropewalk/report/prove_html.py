@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ropewalk.errors import StoreError
-from ropewalk.prove.cells import UNJUDGED, Control, Outcome, Row
-from ropewalk.prove.summary import RunSummary
+from ropewalk.proof.cells import UNJUDGED, Control, Outcome, Row
+from ropewalk.proof.summary import RunSummary
 from ropewalk.report import heatmap, page, prove_figure
 from ropewalk.report.fact_words import readable_facts
 from ropewalk.report.prompt_pool import PromptPool, Runs, deflated, excerpt

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ropewalk.prove.summary import CellSummary, LengthSummary, RunSummary, Share
+from ropewalk.proof.summary import CellSummary, LengthSummary, RunSummary, Share
 from ropewalk.report import heatmap
 from ropewalk.report.fact_words import readable_facts
 from ropewalk.report.heatmap import Mark

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ropewalk.audit import Audit, to_json
 from ropewalk.files import write_whole
-from ropewalk.prove.cells import Cell, Control, Row
-from ropewalk.prove.session import Proof
-from ropewalk.prove.store import Store
-from ropewalk.prove.summary import RunSummary
+from ropewalk.findings import Audit, to_json
+from ropewalk.proof.cells import Cell, Control, Row
+from ropewalk.proof.session import Proof
+from ropewalk.proof.store import Store
+from ropewalk.proof.summary import RunSummary
 from ropewalk.report.audit_text import audit_lines
 from ropewalk.report.prove_html import CellPrompt, render_html
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ropewalk.extend.story import Chapter, Story
+from ropewalk.extension.story import Chapter, Story
 from ropewalk.report.page import asset, environment, policy_hash, trusted
 from ropewalk.report.story_text import sentences
 from ropewalk.short import short

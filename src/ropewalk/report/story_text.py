@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from ropewalk.extend.story import Chapter, Story
-from ropewalk.prove.cells import Control, Outcome
-from ropewalk.prove.statistics.paired import mcnemar
-from ropewalk.prove.summary import Share
+from ropewalk.extension.story import Chapter, Story
+from ropewalk.proof.cells import Control, Outcome
+from ropewalk.proof.statistics.paired import mcnemar
+from ropewalk.proof.summary import Share
 from ropewalk.report.layout import Piece, Prose, Table, lines
 
 WIDTH = 100

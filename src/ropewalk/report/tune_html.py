@@ -15,8 +15,8 @@ from ropewalk.report.tune_text import data_words, proof_rows
 from ropewalk.short import short
 
 if TYPE_CHECKING:
-    from ropewalk.extend.tune.session import Tuned
-    from ropewalk.extend.tune.settings import TuneSettings
+    from ropewalk.extension.tune.session import Tuned
+    from ropewalk.extension.tune.settings import TuneSettings
 
 WIDTH, HEIGHT = 760.0, 240.0
 LEFT, RIGHT, TOP, BOTTOM = 60.0, 12.0, 12.0, 28.0

@@ -12,8 +12,8 @@ from ropewalk.report.layout import Command, Drawn, Piece, Table, lines
 from ropewalk.report.text import visible
 
 if TYPE_CHECKING:
-    from ropewalk.extend.tune.session import Tuned
-    from ropewalk.prove.summary import Share
+    from ropewalk.extension.tune.session import Tuned
+    from ropewalk.proof.summary import Share
 
 JSON_FORMAT = 1
 """Raised whenever a name in the JSON changes its meaning or goes."""

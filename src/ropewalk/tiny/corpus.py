@@ -13,11 +13,11 @@ from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from ropewalk.prove.documents import INTRODUCTION
-from ropewalk.prove.haystack import GeneratedHaystack
-from ropewalk.prove.needle import Needle, draw_needle
-from ropewalk.prove.needles.draw import draw_facts
-from ropewalk.prove.tasks.single import Single
+from ropewalk.proof.documents import INTRODUCTION
+from ropewalk.proof.haystack import GeneratedHaystack
+from ropewalk.proof.needle import Needle, draw_needle
+from ropewalk.proof.needles.draw import draw_facts
+from ropewalk.proof.tasks.single import Single
 from ropewalk.short import short
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING
 
-from ropewalk.prove.documents import INTRODUCTION
-from ropewalk.prove.haystack import GeneratedHaystack
-from ropewalk.prove.needle import draw_needle
-from ropewalk.prove.needles.draw import draw_facts
-from ropewalk.prove.tasks.single import Single
+from ropewalk.proof.documents import INTRODUCTION
+from ropewalk.proof.haystack import GeneratedHaystack
+from ropewalk.proof.needle import draw_needle
+from ropewalk.proof.needles.draw import draw_facts
+from ropewalk.proof.tasks.single import Single
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

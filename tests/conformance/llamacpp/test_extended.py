@@ -21,8 +21,8 @@ from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.gguf.write import write_gguf
 from ropewalk.dialects.hf import read_config
 from ropewalk.dialects.hf.write import write_config
-from ropewalk.extend.methods import CLOSED_FORMS, Method, SearchedFactors, extended
-from ropewalk.extend.serve import own_options
+from ropewalk.extension.methods import CLOSED_FORMS, Method, SearchedFactors, extended
+from ropewalk.extension.serve import own_options
 
 pytestmark = pytest.mark.model
 

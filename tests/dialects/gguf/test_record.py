@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import ropewalk
-from ropewalk.audit import audit
 from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.gguf.write import write_gguf
-from ropewalk.extend.methods import CLOSED_FORMS, Method, SearchedFactors, extended
+from ropewalk.extension.methods import CLOSED_FORMS, Method, SearchedFactors, extended
+from ropewalk.findings import audit
 from ropewalk.rope.frequencies import schedule_fingerprint
 from ropewalk.rope.override import override
 

@@ -1,0 +1,216 @@
+"""A whole search on a loaded model: seeds, children, and the test on prompts it has not seen."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ropewalk.errors import UsageError
+from ropewalk.extension.choose import TOLERANCE, paired
+from ropewalk.extension.methods import (
+    CLOSED_FORMS,
+    HEADROOMS,
+    Method,
+    SearchedFactors,
+    Stretch,
+    against,
+    extended,
+    trained_length,
+)
+from ropewalk.extension.score import SHIPPED, Bench, Candidate, Grid, stretched
+from ropewalk.extension.search.diary import Diary, Tried
+from ropewalk.extension.search.evolve import evolve
+from ropewalk.extension.search.genome import Genome, fitted
+from ropewalk.extension.search.verdict import Verdict, agreement, gap_difference
+from ropewalk.extension.skip import DEPTHS, Gap, SkipProbe
+from ropewalk.models.rotary_tables import install, schedule_fingerprint
+from ropewalk.proof.cells import Row
+from ropewalk.proof.prompt import PromptMaker
+from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
+
+HELD_OUT = 10
+"""Prompts of the search's test, which the search has not seen."""
+SEARCH_SHARE = 0.5
+"""Of the time: the rest is for whole prompts."""
+LEADING = 3
+"""Prompts by which the search is led."""
+
+Tell = Callable[[str], None]
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search came to: the closed form it had to beat, its best, and the test of the two."""
+
+    closed: Stretch
+    best: Tried
+    tries: int
+    verdict: Verdict
+    table: tuple[tuple[str, float, float], ...]
+    """Name, score by gaps in nats and loss of short text of every closed form and headroom."""
+
+
+class Search:
+    """Looks for divisors on a bench, for a context of `target` tokens.
+
+    `forms` are the closed forms that it starts from and has to beat.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        target: int,
+        *,
+        seed: int = 0,
+        leading: int = LEADING,
+        forms: Sequence[Method] = CLOSED_FORMS,
+    ) -> None:
+        self._bench = bench
+        self._target = target
+        self._seed = seed
+        self._forms = forms
+        self._leading = range(leading)
+        self._probe = SkipProbe(bench.model, bench.maker, bench.spec, target)
+        held_out = PromptMaker(bench.tokens, bench.maker.seed + 1)
+        self._unseen = SkipProbe(bench.model, held_out, bench.spec, target)
+        # The space has to hold the closed forms with all their headroom.
+        self._s = HEADROOMS[-1] * target / trained_length(bench.spec)
+        self._before = bench.short_loss(Candidate(SHIPPED, bench.spec))
+
+    def run(
+        self,
+        folder: Path,
+        grid: Grid,
+        *,
+        tries: int | None,
+        deadline: float | None,
+        tell: Tell,
+        tried: Tell = lambda _: None,
+    ) -> Found:
+        """Search until `tries` tries or its share of the time, then put the best to the test.
+
+        `tell` is told what begins, and `tried` what came of each try.
+        Raises StoreError for a diary that cannot be written or is another search's.
+        """
+        closed_forms = [Stretch(form, room) for form in self._forms for room in HEADROOMS]
+        ends = None
+        if deadline is not None:
+            now = time.monotonic()
+            ends = now + SEARCH_SHARE * (deadline - now)
+        tell("searching divisors")
+        with Diary(folder, self._identity()) as diary:
+            best = evolve(
+                diary,
+                self._seeds(closed_forms),
+                self._score,
+                self._s,
+                seed=self._seed,
+                most_loss=(1 + TOLERANCE) * self._before,
+                tries=tries,
+                deadline=ends,
+                tell=lambda made, n: tried(
+                    f"try {n} ({made.source}): {made.score:.2f} nats, short text {made.loss:.4f}"
+                ),
+            )
+            count = len(diary.tried)
+        tell("scoring the closed forms as engines have them")
+        table = [(each.name, *self._measured(self._made(each))) for each in closed_forms]
+        by_name = {each.name: each for each in closed_forms}
+        able = [row for row in table if row[2] <= (1 + TOLERANCE) * self._before] or table
+        closed = by_name[max(able, key=lambda row: row[1])[0]]
+        worst = by_name[min(table, key=lambda row: row[1])[0]]
+        verdict = self._verdict(best.genome, closed, worst, grid, deadline, tell)
+        return Found(closed, best, count, verdict, tuple(table))
+
+    def stretch(self, found: Found, *, force: bool = False) -> Stretch:
+        """What is to be written: the closed form unless it was beaten, or `force` is given."""
+        if not (found.verdict.wins or force):
+            return found.closed
+        return Stretch(SearchedFactors(found.best.genome.divisors, found.best.genome.amplitude))
+
+    def _seeds(self, closed_forms: Sequence[Stretch]) -> dict[str, Genome]:
+        """The closed forms, as far as the space holds them."""
+        (_, plain), *_ = self._bench.spec.rotary_groups()
+        seeds = {}
+        for each in closed_forms:
+            (_, changed), *_ = self._made(each).rotary_groups()
+            divisors, amplitude = against(plain, changed, self._target)
+            seeds[each.name] = fitted(divisors, amplitude, self._s)
+        return seeds
+
+    def _made(self, stretch: Stretch) -> PositionSpec:
+        return stretched(self._bench.spec, self._target, stretch).spec
+
+    def _spec(self, genome: Genome) -> PositionSpec:
+        method = SearchedFactors(genome.divisors, genome.amplitude)
+        return extended(self._bench.spec, self._target, method)
+
+    def _score(self, genome: Genome) -> tuple[float, float]:
+        return self._measured(self._spec(genome))
+
+    def _measured(self, spec: PositionSpec) -> tuple[float, float]:
+        """The mean over gaps, and the loss of short text."""
+        install(self._bench.model, spec, self._target)
+        gaps = self._probe(self._leading)
+        score = math.fsum(gap.log_probability for gap in gaps) / len(gaps)
+        return score, self._bench.short_loss(Candidate("search", spec))
+
+    def _gaps(self, spec: PositionSpec) -> list[Gap]:
+        install(self._bench.model, spec, self._target)
+        return self._unseen(range(HELD_OUT))
+
+    def _verdict(
+        self,
+        genome: Genome,
+        closed: Stretch,
+        worst: Stretch,
+        grid: Grid,
+        deadline: float | None,
+        tell: Tell,
+    ) -> Verdict:
+        """Gaps and whole prompts that the search has not seen, under four schedules.
+
+        The closed form that did worst and the model as it is are there for the contrast.
+        """
+        tag = schedule_fingerprint(self._spec(genome))[:8]
+        specs = {
+            closed.name: self._made(closed),
+            f"search {tag}": self._spec(genome),
+            SHIPPED: self._bench.spec,
+            worst.name: self._made(worst),
+        }
+        gaps: dict[str, list[Gap]] = {}
+        whole: dict[str, tuple[Row, ...]] = {}
+        for name, spec in specs.items():
+            tell(f"held-out prompts: {name}")
+            gaps[name] = self._gaps(spec)
+            whole[name] = self._bench.needles(Candidate(name, spec), grid, deadline)
+        shared = [depth for depth in grid.depths if depth in DEPTHS]
+        apart = paired(whole[f"search {tag}"], whole[closed.name])
+        if apart is None:
+            raise UsageError(
+                "no whole prompt was answered under both schedules in time, so that nothing can "
+                "be said of the search; what it has tried is kept: give more --minutes"
+            )
+        return Verdict(
+            closed.name,
+            gap_difference(gaps[f"search {tag}"], gaps[closed.name]),
+            apart,
+            agreement(gaps, whole, shared),
+        )
+
+    def _identity(self) -> dict[str, object]:
+        return {
+            "model": self._bench.identity,
+            "schedule": schedule_fingerprint(self._bench.spec),
+            "target": self._target,
+            "seed": self._seed,
+            "prompts": [self._bench.maker.seed, len(self._leading)],
+            "forms": [form.name for form in self._forms],
+            "short loss": round(self._before, 3),
+        }

@@ -1,0 +1,108 @@
+"""An audit as pure JSON types, under a stable schema.
+
+Top level::
+
+    schema           "ropewalk.audit/1"; the number grows when a field changes its meaning
+    name, model_type, format
+    claimed, trained, stated_trained
+                     {tokens | null, source, stated}; `trained` is the one computed with
+    other_lengths    list of the same
+    origin           {code, sentence}
+    groups           list, in the model's order: name, layers, window {size, kind} | null,
+                     softmax {factor, rule, softcap, temperature, sinks},
+                     encoding {type, ...its fields; scaling {type, ...its fields}},
+                     rotary | null: see below; null where no angle can be computed
+    findings         list of {code, severity, text, remedy}
+    engines          where asked for: see `ropewalk.findings.engines_json`
+
+`rotary`: attention_factor, attention_rule, fingerprint (of the schedule at the claimed length),
+fingerprint_short (of a short prompt), critical_dimension, horizon and trained_horizon
+{tokens, searched} | null, unseen_pairs, pairs: every pair as {index, unscaled, inv_freq,
+wavelength, divisor, turns, unseen}. Frequencies in radians a token, lengths in tokens. A number
+that JSON lacks (an infinite wavelength) is null.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from ropewalk.findings.result import Audit, RotaryAudit
+from ropewalk.rope.scaling import NAMES, name_of
+from ropewalk.rope.spec import IncompleteRotary, LayerGroup, Rotary
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+SCHEMA = "ropewalk.audit/1"
+
+
+def to_json(audit: Audit) -> dict[str, Json]:
+    """`audit` as a dictionary that `json.dumps(..., allow_nan=False)` accepts."""
+    computed = {part.group: part for part in audit.rotary}
+    return {
+        "schema": SCHEMA,
+        "name": audit.name,
+        "model_type": audit.spec.model_type,
+        "format": audit.spec.format,
+        "claimed": _fields(audit.spec.claimed),
+        "trained": _fields(audit.trained),
+        "stated_trained": _fields(audit.spec.trained),
+        "other_lengths": [_fields(length) for length in audit.spec.other_lengths],
+        "origin": _fields(audit.origin),
+        "groups": [_group(group, computed.get(group)) for group in audit.spec.groups],
+        "findings": [_fields(finding) for finding in audit.findings],
+    }
+
+
+def _group(group: LayerGroup, part: RotaryAudit | None) -> dict[str, Json]:
+    encoding = _fields(group.encoding)
+    if isinstance(group.encoding, Rotary | IncompleteRotary):
+        scaling = group.encoding.scaling
+        encoding["scaling"] = {
+            **_fields(scaling),
+            "type": NAMES[type(scaling)],
+            "name": name_of(scaling),
+        }
+    return {
+        "name": group.name,
+        "layers": list(group.layers),
+        "window": None if group.window is None else _fields(group.window),
+        "softmax": _fields(group.softmax),
+        "encoding": {"type": type(group.encoding).__name__, **encoding},
+        "rotary": None if part is None else _rotary(part),
+    }
+
+
+def _rotary(part: RotaryAudit) -> dict[str, Json]:
+    return {
+        "attention_factor": _plain(part.claim.attention_factor),
+        "attention_rule": part.claim.attention_rule,
+        "fingerprint": part.claim.fingerprint(),
+        "fingerprint_short": part.start.fingerprint(),
+        "critical_dimension": part.critical_dimension,
+        "horizon": None if part.horizon is None else _fields(part.horizon),
+        "trained_horizon": None if part.trained_horizon is None else _fields(part.trained_horizon),
+        "unseen_pairs": part.unseen,
+        "pairs": [_fields(row) for row in part.pairs],
+    }
+
+
+def _fields(value: DataclassInstance) -> dict[str, Json]:
+    return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+
+
+def _plain(value: object) -> Json:
+    """A field's value in JSON types; tuples become lists, dataclasses objects."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _fields(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form here")

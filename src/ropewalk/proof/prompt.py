@@ -1,0 +1,250 @@
+"""Prompts of an exact number of tokens, with a needle at a depth measured in tokens.
+
+The count is the model's own tokenizer's over the finished prompt: special tokens, question and
+the room for the answer included. Sentences are counted one by one to come close; the finished
+text is then tokenized whole, and the last sentence is changed until the count is met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+
+from ropewalk.errors import LengthError
+from ropewalk.proof.cells import Cell, Control, Prompt
+from ropewalk.proof.filling import LONGEST_FILLER, SHORTEST_FILLER, fill, pieces, place
+from ropewalk.proof.frame import Frame, Framer
+from ropewalk.proof.haystack import GeneratedHaystack, Haystack, TextHaystack, Without
+from ropewalk.proof.naming import gives_away
+from ropewalk.proof.tasks.base import Problem, Task
+from ropewalk.proof.tasks.single import Single
+from ropewalk.proof.tasks.suite import TASKS
+from ropewalk.proof.tokens import Tokens
+from ropewalk.short import short
+
+CHAT_ANSWER_TOKENS = 24
+_ATTEMPTS, _MOST_ATTEMPTS = 12, 36
+_NEEDLES_TRIED = 20
+_TEXTS_TRIED = 8
+_SLACK = 4
+"""Tokens added to the shortest prompt that was seen: keys differ in how many they take."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class PromptMaker:
+    """Lays out the prompt of any cell; equal settings give equal prompts, on any machine.
+
+    `seed` names the run's random text. `sentences` is the user's haystack, None for the grammar.
+    `chat` asks through the model's own template and leaves `answer_tokens` for the answer;
+    without it the prompt ends in the beginning of the answer. `distractors` needles with other
+    keys are hidden at random depths beside a single one. `tasks` are tasks of the user's own by
+    name, beside those of `ropewalk.proof.tasks.suite`.
+    """
+
+    tokens: Tokens
+    seed: int = 0
+    chat: bool = False
+    distractors: int = 0
+    answer_tokens: int = CHAT_ANSWER_TOKENS
+    sentences: tuple[str, ...] | None = None
+    tasks: Mapping[str, Task] = field(default_factory=dict)
+
+    def __call__(self, cell: Cell) -> Prompt:
+        """The prompt of a cell.
+
+        What does not come out is drawn again, _NEEDLES_TRIED times in all. Raises LengthError when
+        the length cannot hold what is hidden and asked (with the minimum), or when the user's
+        haystack is too short for it, or names all that is drawn.
+        """
+        task = self.task(cell.task)
+        kind = f"{cell.control}/{cell.task}"
+        random = Random(f"{self.seed}/{cell.length}/{cell.depth}/{cell.trial}/{kind}")
+        drawn = (task.draw(random, cell.depth, cell.length) for _ in range(_NEEDLES_TRIED))
+        found = self._best(
+            cell, (partial(self.lay_out, cell, each, task.introduction) for each in drawn)
+        )
+        if found is not None:
+            return found
+        least = self.minimum(cell.task)
+        if cell.length < least:
+            raise LengthError(
+                f"a length of {cell.length} tokens cannot hold needle, question and answer: with "
+                f"this model's tokenizer the shortest is {least} tokens"
+            )
+        raise LengthError(
+            f"{_NEEDLES_TRIED} needles in a row do not fit {cell.length} tokens, or occur in the "
+            "haystack by themselves; give a longer length, or a haystack with fewer numbers and "
+            "names"
+        )
+
+    def task(self, name: str) -> Task:
+        """The task of a name. Raises KeyError for one that is neither known nor in `tasks`."""
+        if name == "single":
+            return Single(self.distractors)
+        return self.tasks[name] if name in self.tasks else TASKS[name]
+
+    def minimum(self, name: str = "single") -> int:
+        """The fewest tokens that hold what a task hides and asks, over a few draws.
+
+        A shorter prompt may happen to fit, when its key is short.
+        """
+        task = self.task(name)
+        sizes = []
+        for trial in range(8):
+            problem = task.draw(Random(f"{self.seed}/minimum/{trial}"), 0.5, 0)
+            frame = self.framer(problem, task.introduction)
+            text = frame.before + " ".join(h.sentence for h in problem.hidden) + frame.after
+            sizes.append(len(self.tokens.encode(text, special=frame.special)) + frame.budget)
+        return max(sizes) + _SLACK
+
+    @property
+    def framer(self) -> Framer:
+        """What makes the frames of these prompts."""
+        return Framer(self.tokens, self.chat, self.answer_tokens)
+
+    def alone(self, cell: Cell, problem: Problem, introduction: str) -> Prompt:
+        """The prompt of one problem, which is not drawn again: the text around it is.
+
+        It is without the sentences that name what is asked, as a document of many facts is.
+        Raises LengthError when the length cannot hold the problem, or no text comes out.
+        """
+        numbers = range(_TEXTS_TRIED)
+        found = self._best(
+            cell, (partial(self.lay_out, cell, problem, introduction, number) for number in numbers)
+        )
+        if found is not None:
+            return found
+        raise LengthError(
+            f"a length of {cell.length} tokens cannot hold {problem.hidden[0].sentence!r} and its "
+            f"question, or none of {_TEXTS_TRIED} texts around it comes out at that length; give a "
+            "longer length, or another haystack"
+        )
+
+    def _best(self, cell: Cell, tries: Iterable[Callable[[], Prompt | None]]) -> Prompt | None:
+        """The first try that comes out, or, of endless text, that has its length to the token.
+
+        Where none has, the longest; None where none comes out. Raises the first LengthError of
+        tries that had no other end.
+        """
+        best: Prompt | None = None
+        errors = []
+        for attempt in tries:
+            try:
+                prompt = attempt()
+            except LengthError as error:
+                errors.append(error)
+                continue
+            if prompt is not None and (best is None or prompt.length > best.length):
+                best = prompt
+            if best is not None and (self.sentences is not None or best.length >= cell.length):
+                return best
+        if best is None and errors:
+            raise errors[0]
+        return best
+
+    def lay_out(
+        self, cell: Cell, problem: Problem, introduction: str, text: int | None = None
+    ) -> Prompt | None:
+        """The prompt of a problem; None when it does not fit, or the haystack betrays it.
+
+        `text` numbers texts that the haystack is to be drawn from instead, without the sentences
+        that betray the problem.
+        """
+        frame = self.framer(problem, introduction)
+        if cell.control is Control.NEEDLE_ONLY:
+            laid, index = place([], problem.hidden, cell.depth, self.tokens.inner)
+            return self._finish(cell, frame, problem, laid, index)
+        if cell.control is Control.NO_NEEDLE:
+            problem = _without(problem)
+        room = cell.length - frame.tokens
+        room -= sum(self.tokens.inner(each.sentence) for each in problem.hidden)
+        if room < 0:
+            return None
+        drawn = f"{self.seed}/{cell.task}/{cell.trial}{f'/{text}' if text else ''}"
+        haystack = self._haystack(problem, Random(drawn))
+        if text is not None:
+            haystack = Without(haystack, problem.secret)
+        body = fill(haystack, room, self.tokens.inner, cell.length)
+        if betrayed(problem.secret, body):
+            return None
+        return self._adjust(cell, frame, problem, body, haystack)
+
+    def _haystack(self, problem: Problem, random: Random) -> Haystack:
+        sentences = self.sentences if problem.sentences is None else problem.sentences
+        return GeneratedHaystack(random) if sentences is None else TextHaystack(sentences, random)
+
+    def _adjust(
+        self, cell: Cell, frame: Frame, problem: Problem, body: list[str], haystack: Haystack
+    ) -> Prompt | None:
+        """Place what is hidden, then trade the last sentence until the whole has the right count.
+
+        `body` is changed. None when every attempt came out longer than the cell allows, or betrays
+        the problem by what filled the last gap. Raises LengthError when the haystack ends before
+        the count is met.
+        """
+        count = self.tokens.inner
+        best: Prompt | None = None
+        # Among endless sentences one that fits is found in the end; a text may have none.
+        endless = self.sentences is None and problem.sentences is None
+        for _ in range(_MOST_ATTEMPTS if endless else _ATTEMPTS):
+            laid, index = place(body, problem.hidden, cell.depth, count)
+            prompt = self._finish(cell, frame, problem, laid, index)
+            missing = cell.length - prompt.length
+            better = missing >= 0 and (best is None or prompt.length > best.length)
+            if better and not betrayed(problem.secret, body):
+                best = prompt
+            if best is prompt and missing == 0:
+                break
+            if 0 < missing < SHORTEST_FILLER and not body:
+                break
+            size = missing + (count(body.pop()) if body else 0)
+            if size < SHORTEST_FILLER and body:
+                size += count(body.pop())
+            body.extend(pieces(haystack, size, count))
+        if best is not None and cell.length - best.length > LONGEST_FILLER:
+            raise LengthError(
+                f"no further sentence of the haystack fills the last "
+                f"{cell.length - best.length} of {cell.length} tokens: give more text, or shorter "
+                "lengths"
+            )
+        return best
+
+    def _finish(
+        self, cell: Cell, frame: Frame, problem: Problem, laid: list[str], index: int
+    ) -> Prompt:
+        text = frame.before + " ".join(laid) + frame.after
+        ids = self.tokens.encode(text, special=frame.special)
+        first = self.framer.begins(frame, laid, 0, ids)
+        start = self.framer.begins(frame, laid, index, ids)
+        behind = sum(map(self.tokens.inner, laid[index + 1 :]))
+        hidden = cell.control is not Control.NO_NEEDLE
+        return Prompt(
+            cell=cell,
+            token_ids=tuple(ids),
+            value_ids=frame.value_ids,
+            needle_start=start if hidden else -1,
+            depth=(start - first) / (start - first + behind) if start > first else 0.0,
+            key=problem.key,
+            value=problem.value,
+            distractors=problem.wrong,
+            text=text,
+            budget=frame.budget,
+        )
+
+
+def betrayed(secret: tuple[str, ...], body: list[str]) -> bool:
+    """Whether the haystack names a key or a value by itself."""
+    return any(gives_away(text, secret) for text in body)
+
+
+def _without(problem: Problem) -> Problem:
+    """A problem with nothing hidden that tells its answer: the target, and what names a value."""
+    left = tuple(
+        each
+        for each in problem.hidden
+        if each.share is not None and not gives_away(each.sentence, problem.values)
+    )
+    return replace(problem, hidden=left)

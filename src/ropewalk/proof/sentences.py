@@ -1,0 +1,198 @@
+"""What the numbers of a proof say, in plain words. Judges nothing, only words what was judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ropewalk.proof.cells import UNJUDGED, Control, Outcome
+from ropewalk.proof.summary import LengthSummary, Share
+from ropewalk.short import short
+
+HALF = 0.5
+"""A control says more than its count where its whole interval lies on one side of this."""
+
+_CONTROLS = {
+    Control.NEEDLE_ONLY: (
+        "Found alone, without a haystack",
+        "it does the task in {low} % of such prompts or more",
+        "it does the task in {high} % of such prompts at most, so that the map says little "
+        "about length",
+    ),
+    Control.NO_NEEDLE: (
+        "Named without the needle in the text",
+        "the value is known or guessed in {low} % of prompts or more, and the map shows too much",
+        "a guess hits in {high} % of prompts at most",
+    ),
+    Control.END: (
+        "Found at the end of the text",
+        "length alone costs at most {lost} % of the answers",
+        "it is found there in {high} % of prompts at most",
+    ),
+}
+"""For each control: what a hit is, and what many and few of them say."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What `result` puts into words; lengths ascending, numbers as in `EffectiveLength`."""
+
+    columns: tuple[LengthSummary, ...]
+    outcomes: Mapping[int, Mapping[Outcome, int]]
+    certain: int | None
+    possible: int | None
+    bar: float
+    more_trials: int
+    enough_trials: int
+    """Trials a cell in all, with `more_trials`; what to ask for."""
+    unit: str
+    """What further trials bring: a "trial" a cell, or a "document" with all its questions."""
+    trials: int
+    asked: int
+    planned: int
+    uncovered: frozenset[int]
+    """Lengths of which too few answers could be judged for a verdict."""
+    nothing_found_at: int | None
+    """The shortest length, where a relative threshold found no hit to measure by."""
+    claimed: int | None
+
+
+def result(found: Finding) -> str:
+    """The effective length, what would settle it, and what did not fit, as short sentences."""
+    if found.asked == 0:
+        return f"No answers yet: nothing can be said; {_claim(found)}."
+    parts = [_headline(found), *_remedy(found), *_misfits(found), *_unjudged(found)]
+    if found.asked < found.planned:
+        parts.append(f"Not finished: {found.asked:,} of {found.planned:,} answers so far.")
+    return " ".join(parts)
+
+
+def control(kind: Control, share: Share) -> str:
+    """What the hits of one kind of control prompt say, and no more than their interval does.
+
+    Where the interval lies on both sides of one half, the hits are counted and nothing is
+    concluded; otherwise its end is named as the bound that it is.
+    """
+    if share.judged == 0:
+        return "Not answered: says nothing."
+    what, often, seldom = _CONTROLS[kind]
+    if share.judged == 1:
+        counted = f"{what}, once" if share.hits else f"Asked once: not {what[0].lower()}{what[1:]}"
+    else:
+        counted = f"{what}, {share.hits} of {share.judged} times"
+    # Rounded outwards: a bound that is said is never tighter than the interval.
+    low, high = math.floor(100 * share.low), math.ceil(100 * share.high)
+    if share.low > HALF:
+        return f"{counted}: {often.format(low=low, lost=100 - low)}."
+    if share.high < HALF:
+        return f"{counted}: {seldom.format(high=high)}."
+    tried = "one trial says" if share.judged == 1 else f"{share.judged} trials say"
+    return f"{counted}; {tried} no more than that."
+
+
+def _headline(found: Finding) -> str:
+    claim = _claim(found)
+    failing = next((c for c in found.columns if c.verdict == "fails"), None)
+    if found.nothing_found_at is not None:
+        return (
+            f"Found nothing at {found.nothing_found_at:,} tokens, the shortest length answered, "
+            f"so that no length can be measured by it; {claim}."
+        )
+    if found.certain is None and found.possible is None:
+        if failing is None:
+            return f"No answer could be judged; {claim}."
+        return f"Fails already at {_counted(failing)}, the shortest length answered; {claim}."
+    read = f"Reads {'no length' if found.certain is None else f'{found.certain:,} tokens'}"
+    if failing is not None:
+        if found.certain == found.possible:
+            return f"{read} for certain and fails at {_counted(failing)}; {claim}."
+        return (
+            f"{read} for certain, {found.possible:,} tokens possibly, and fails at "
+            f"{_counted(failing)}; {claim}."
+        )
+    longest = "the longest asked"
+    if found.possible != found.columns[-1].length:
+        longest = "the longest of which an answer was judged"
+    if found.certain == found.possible:
+        return f"{read} for certain, {longest}; {claim}."
+    return f"{read} for certain; nothing failed up to {found.possible:,}, {longest}; {claim}."
+
+
+def _counted(column: LengthSummary) -> str:
+    """A length with its hits, where it has any answers."""
+    share = column.pooled
+    counts = f" ({share.hits:,} of {share.judged:,})" if share.judged else ""
+    return f"{column.length:,} tokens{counts}"
+
+
+def _remedy(found: Finding) -> Iterable[str]:
+    """What more trials would do for the first length that is not certain, when undecided."""
+    blocking = next((c for c in found.columns if c.verdict != "passes"), None)
+    if blocking is None or blocking.verdict != "undecided" or found.nothing_found_at is not None:
+        return
+    if blocking.length in found.uncovered:
+        answered = sum(found.outcomes[blocking.length].values())
+        yield (
+            f"Only {blocking.pooled.judged:,} of {answered:,} answers at {blocking.length:,} "
+            "tokens could be judged, too few for a verdict."
+        )
+        return
+    value = blocking.pooled.value
+    of_what = "any length" if found.certain is None else f"{blocking.length:,} tokens"
+    if found.more_trials and found.enough_trials <= found.trials:
+        yield f"Not enough answers yet to be certain of {of_what}: finishing the run may do."
+    elif found.more_trials:
+        a_cell = " a cell" if found.unit == "trial" else ""
+        yield (
+            f"Not enough {found.unit}s to be certain of {of_what}: about {found.more_trials:,} "
+            f"more{a_cell} if it goes on so (--trials {found.enough_trials})."
+        )
+    elif value is not None and value <= found.bar:
+        yield (
+            f"At {blocking.length:,} tokens it scored {value:.1%}, not above the threshold of "
+            f"{found.bar:.1%}: at this rate more trials would not make it pass."
+        )
+    elif value is not None:
+        yield (
+            f"At {blocking.length:,} tokens it scored {value:.1%}, too near to the threshold of "
+            f"{found.bar:.1%} for more trials to make it pass."
+        )
+
+
+def _misfits(found: Finding) -> Iterable[str]:
+    for length, outcomes in found.outcomes.items():
+        overflow = outcomes.get(Outcome.OVERFLOW, 0)
+        if not overflow:
+            continue
+        if overflow == sum(outcomes.values()):
+            yield f"{length:,} tokens did not fit, and cannot be read."
+        else:
+            yield f"At {length:,} tokens {overflow} of {sum(outcomes.values())} did not fit."
+
+
+def _unjudged(found: Finding) -> Iterable[str]:
+    """How many answers of each length say nothing, by kind."""
+    words = {
+        Outcome.TRUNCATED: "were cut by the server before the model read them",
+        Outcome.REFUSED: "were refused",
+        Outcome.EMPTY: "got an empty answer",
+    }
+    for length, outcomes in found.outcomes.items():
+        asked = sum(outcomes.values())
+        for outcome in UNJUDGED:
+            if outcomes.get(outcome, 0):
+                count = outcomes[outcome]
+                yield f"At {length:,} tokens {count} of {asked} prompts {words[outcome]}."
+
+
+def _claim(found: Finding) -> str:
+    """The claim, and whether any judged answer is of a prompt as long."""
+    if found.claimed is None:
+        return "it claims no length"
+    answered = [c.length for c in found.columns if c.verdict == "fails" or c.pooled.judged]
+    longest = max(answered, default=0)
+    if longest and found.claimed > longest:
+        return f"the claim of {found.claimed:,} was not reached"
+    return f"it claims {found.claimed:,}"

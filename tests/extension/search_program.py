@@ -1,0 +1,42 @@
+"""A program: a search over a made-up score, slow enough to be killed in the middle.
+
+python search_program.py FOLDER TRIES SECONDS
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from ropewalk.extension.search.diary import Diary
+from ropewalk.extension.search.evolve import evolve
+from ropewalk.extension.search.genome import Genome, fitted
+
+S = 4.0
+PAIRS = 8
+IDEAL = (1.0, 1.0, 1.3, 1.8, 2.6, 3.7, 4.4, 4.9)
+SEEDS = {"linear": fitted([S] * PAIRS, 1.0, S), "none": fitted([1.0] * PAIRS, 1.1, S)}
+IDENTITY = {"search": "made up"}
+
+
+def score(genome: Genome) -> tuple[float, float]:
+    """How near the divisors are to IDEAL; the loss grows with the amplitude."""
+    apart = sum((a - b) ** 2 for a, b in zip(genome.divisors, IDEAL, strict=True))
+    return -apart, 2.0 + (genome.amplitude - 1.0)
+
+
+def run(folder: Path, tries: int, seconds: float = 0.0) -> list[str]:
+    """The lines of the diary at the end of the search."""
+
+    def slowly(genome: Genome) -> tuple[float, float]:
+        time.sleep(seconds)
+        return score(genome)
+
+    with Diary(folder, IDENTITY) as diary:
+        evolve(diary, SEEDS, slowly, S, seed=3, most_loss=2.05, tries=tries)
+    return (folder / "search.jsonl").read_text().splitlines()
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
