@@ -81,7 +81,7 @@ def test_gemma_rounds_the_factor_itself_to_bfloat16(width: int, rounded: float) 
 
 
 def test_rotary_adds_nothing_at_the_input() -> None:
-    path = InputPath(table_of(10, 8), Rotary(spec.Rotary(8, 8, 10_000.0)))
+    path = InputPath(table_of(10, 8), Rotary(spec.RotarySpec(8, 8, 10_000.0)))
     ids = torch.tensor([[1, 2], [3, 4]])
     assert torch.equal(path(ids, torch.arange(2)), path.lookup(ids))
 

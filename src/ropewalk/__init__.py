@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ropewalk.rope.angles import Schedule
     from ropewalk.rope.frequencies import frequencies, schedule
     from ropewalk.rope.override import override
-    from ropewalk.rope.spec import PositionSpec, Rotary
+    from ropewalk.rope.spec import PositionSpec, RotarySpec
     from ropewalk.tables.module import TokenEmbedding
     from ropewalk.tables.open import open_table
 
@@ -38,7 +38,7 @@ __all__ = [
     "Proof",
     "ProofSettings",
     "RopewalkError",
-    "Rotary",
+    "RotarySpec",
     "Schedule",
     "TokenEmbedding",
     "__version__",
@@ -64,7 +64,7 @@ _HOMES = {
     "Proof": "ropewalk.proof.session:Proof",
     "ProofSettings": "ropewalk.proof.session:ProofSettings",
     "RopewalkError": "ropewalk.errors:RopewalkError",
-    "Rotary": "ropewalk.rope.spec:Rotary",
+    "RotarySpec": "ropewalk.rope.spec:RotarySpec",
     "Schedule": "ropewalk.rope.angles:Schedule",
     "TokenEmbedding": "ropewalk.tables.module:TokenEmbedding",
     "accelerate_alibi": "ropewalk.accelerate.alibi:accelerate_alibi",

@@ -128,7 +128,7 @@ def encoding_of(config: DecoderConfig) -> PositionEncoding:
         case "learned":
             return Learned(config.trained_length, width)
         case "rope":
-            return Rotary(spec.Rotary(config.head_dim, config.head_dim, config.rope_theta))
+            return Rotary(spec.RotarySpec(config.head_dim, config.head_dim, config.rope_theta))
         case "alibi":
             return Alibi(heads)
         case "t5":
@@ -328,7 +328,7 @@ class Decoder(PreTrainedModel, GenerationMixin):
         )
         return found if return_dict in (None, True) else found.to_tuple()
 
-    def turn_by(self, rotary: spec.Rotary, length: int | None = None) -> None:
+    def turn_by(self, rotary: spec.RotarySpec, length: int | None = None) -> None:
         """Go on with another rotary schedule, at `length` tokens where it depends on that.
 
         Nothing is trained. Raises ScheduleError where the decoder does not rotate, or heads have

@@ -30,16 +30,16 @@ from ropewalk.rope.scaling import Yarn
 D_MODEL, HEADS, KV_HEADS, HEAD_DIM = 32, 4, 2, 8
 N = 34
 """Tokens of a row: enough for ALiBi's features, and no multiple of a block."""
-PLAIN = spec.Rotary(HEAD_DIM, HEAD_DIM, 10_000.0)
-SECTIONS = spec.Rotary(HEAD_DIM, HEAD_DIM, 10_000.0, sections=(2, 1, 1))
+PLAIN = spec.RotarySpec(HEAD_DIM, HEAD_DIM, 10_000.0)
+SECTIONS = spec.RotarySpec(HEAD_DIM, HEAD_DIM, 10_000.0, sections=(2, 1, 1))
 
 ENCODINGS: dict[str, Callable[[], PositionEncoding]] = {
     "sinusoidal": lambda: Sinusoidal(D_MODEL),
     "learned": lambda: Learned(6000, D_MODEL),
     "rotary": lambda: Rotary(PLAIN),
-    "rotary, part": lambda: Rotary(spec.Rotary(HEAD_DIM, 4, 10_000.0, "interleaved")),
+    "rotary, part": lambda: Rotary(spec.RotarySpec(HEAD_DIM, 4, 10_000.0, "interleaved")),
     "rotary, yarn": lambda: Rotary(
-        spec.Rotary(HEAD_DIM, HEAD_DIM, 10_000.0, scaling=Yarn(4.0, 64))
+        spec.RotarySpec(HEAD_DIM, HEAD_DIM, 10_000.0, scaling=Yarn(4.0, 64))
     ),
     "sections": lambda: Rotary(SECTIONS, axes=Chunked()),
     "axial": lambda: Rotary(PLAIN, axes=Axial()),

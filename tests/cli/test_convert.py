@@ -19,7 +19,7 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.dialects.vllm import read_overrides
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.scaling import Yarn
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, llama_config: dict[str, Any]) -> Path:
 
 def scaling_of(spec: Any) -> object:
     (_, rotary) = next(spec.rotary_groups())
-    assert isinstance(rotary, Rotary)
+    assert isinstance(rotary, RotarySpec)
     return rotary.scaling
 
 

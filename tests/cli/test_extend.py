@@ -14,7 +14,7 @@ from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.dialects.vllm import read_overrides
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.scaling import Yarn
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -50,7 +50,7 @@ def test_a_schedule_is_shown_with_every_engines_options(config: Any, here: Run) 
     assert lines["vLLM"]["checked"].startswith("rules as of vLLM after PR 56446")
     served = read_overrides(lines["vLLM"]["line"], load_json(folder / "config.json"))
     (_, rotary), *_ = served.rotary_groups()
-    assert isinstance(rotary, Rotary)
+    assert isinstance(rotary, RotarySpec)
     assert rotary.scaling == Yarn(4.0, 4096)
     assert frequencies(served, 16384).fingerprint() == told["schedule"][0]["fingerprint"]
 

@@ -21,7 +21,7 @@ from ropewalk.positions.t5 import T5Bias  # noqa: E402
 
 DIM, LENGTH = 32, 40
 IDS = torch.arange(LENGTH)
-ROTARY = spec.Rotary(DIM, DIM, 10_000.0, "interleaved")
+ROTARY = spec.RotarySpec(DIM, DIM, 10_000.0, "interleaved")
 CLOSE = 2e-5
 """fp32 angles of up to 40 radians are off by 40 x 2^-24 each."""
 
@@ -71,7 +71,7 @@ def test_rotary_embedding_torch_turns_as_the_interleaved_layout(
 ) -> None:
     q, k = vectors()
     theirs = rotary_embedding_torch(DIM, **options)
-    made = ROTARY if scaling is None else spec.Rotary(DIM, DIM, 1e4, "interleaved", scaling)
+    made = ROTARY if scaling is None else spec.RotarySpec(DIM, DIM, 1e4, "interleaved", scaling)
     ours = positions.Rotary(made).rotate(q, k, IDS)
     agree(ours, (theirs.rotate_queries_or_keys(q), theirs.rotate_queries_or_keys(k)))
 
@@ -81,7 +81,7 @@ def test_rotary_embedding_torch_turns_a_part_of_a_head_the_same(
 ) -> None:
     q, k = vectors()
     theirs = rotary_embedding_torch(DIM // 2)
-    ours = positions.Rotary(spec.Rotary(DIM, DIM // 2, 1e4, "interleaved")).rotate(q, k, IDS)
+    ours = positions.Rotary(spec.RotarySpec(DIM, DIM // 2, 1e4, "interleaved")).rotate(q, k, IDS)
     agree(ours, (theirs.rotate_queries_or_keys(q), theirs.rotate_queries_or_keys(k)))
 
 
@@ -116,7 +116,7 @@ def test_rotary_of_x_transformers_turns_as_the_interleaved_layout(
 ) -> None:
     q, k = vectors()
     freqs, scale = x_transformers.RotaryEmbedding(DIM, **options)(IDS)
-    made = ROTARY if scaling is None else spec.Rotary(DIM, DIM, 1e4, "interleaved", scaling)
+    made = ROTARY if scaling is None else spec.RotarySpec(DIM, DIM, 1e4, "interleaved", scaling)
     ours = positions.Rotary(made).rotate(q, k, IDS)
     agree(ours, (x_transformers.apply_rotary_pos_emb(x, freqs, scale) for x in (q, k)))
 

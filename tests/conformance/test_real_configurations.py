@@ -24,7 +24,7 @@ from ropewalk.rope.spec import (
     IncompleteRotary,
     LearnedPositions,
     RelativeBuckets,
-    Rotary,
+    RotarySpec,
 )
 
 FOLDER = Path(
@@ -144,7 +144,7 @@ def test_bases_and_rotary_dimension_are_those_of_the_file(name: str) -> None:
     parts = [
         group.encoding
         for group in _audit(name).spec.groups
-        if isinstance(group.encoding, Rotary | IncompleteRotary)
+        if isinstance(group.encoding, RotarySpec | IncompleteRotary)
     ]
     told = expected["bases"]
     bases = BASES.get(name, {None}) if told is None else set(told)
@@ -157,7 +157,7 @@ def test_bases_and_rotary_dimension_are_those_of_the_file(name: str) -> None:
 def test_scaling_factor_and_amplitude_are_those_of_the_file(name: str) -> None:
     expected = _expected()[name]
     groups = _audit(name).spec.groups
-    parts = [g.encoding for g in groups if isinstance(g.encoding, Rotary | IncompleteRotary)]
+    parts = [g.encoding for g in groups if isinstance(g.encoding, RotarySpec | IncompleteRotary)]
     if expected["attention_factor"] is None:
         assert not parts
         kinds = {"ALiBi": Alibi, "learned": LearnedPositions, "relative": RelativeBuckets}

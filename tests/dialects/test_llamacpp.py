@@ -26,11 +26,11 @@ from ropewalk.rope.scaling import (
     Unscaled,
     Yarn,
 )
-from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary, Window
+from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec, Window
 
 
 def model(scaling: Scaling, base: float = 1e4, **changes: Any) -> PositionSpec:
-    group = LayerGroup("all layers", (0, 1), Rotary(64, 64, base, scaling=scaling))
+    group = LayerGroup("all layers", (0, 1), RotarySpec(64, 64, base, scaling=scaling))
     spec = PositionSpec("llama", "GGUF version 3", (group,), Length.unknown(), Length(8192, "key"))
     return replace(spec, **changes)
 
@@ -170,16 +170,16 @@ def test_divisors_in_the_file_cannot_be_switched_off() -> None:
 
 
 def test_layers_with_a_window_keep_what_the_file_says() -> None:
-    local = LayerGroup("sliding", (0,), Rotary(64, 64, 1e4), Window(512))
-    full = LayerGroup("full", (1,), Rotary(64, 64, 1e6))
+    local = LayerGroup("sliding", (0,), RotarySpec(64, 64, 1e4), Window(512))
+    full = LayerGroup("full", (1,), RotarySpec(64, 64, 1e6))
     file = replace(PLAIN, groups=(local, full))
-    scaled = replace(full, encoding=Rotary(64, 64, 1e6, scaling=Linear(8.0)))
+    scaled = replace(full, encoding=RotarySpec(64, 64, 1e6, scaling=Linear(8.0)))
     line = write_flags(replace(file, groups=(local, scaled)), file)
     assert read_flags(line, file).groups == (local, scaled)
-    other = replace(local, encoding=Rotary(64, 64, 2e4))
+    other = replace(local, encoding=RotarySpec(64, 64, 2e4))
     with pytest.raises(ScheduleError, match="the schedule of sliding"):
         write_flags(replace(file, groups=(other, full)), file)
-    yarn = replace(full, encoding=Rotary(64, 64, 1e6, scaling=Yarn(8.0, 4096)))
+    yarn = replace(full, encoding=RotarySpec(64, 64, 1e6, scaling=Yarn(8.0, 4096)))
     with pytest.raises(ScheduleError, match="amplitude of layers with a window"):
         write_flags(replace(file, groups=(local, yarn)), file)
 

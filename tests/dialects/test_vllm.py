@@ -29,7 +29,7 @@ from ropewalk.rope.scaling import (
     Unscaled,
     Yarn,
 )
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 CONFIG: dict[str, Any] = {
     "model_type": "llama",
@@ -45,7 +45,7 @@ CONFIG: dict[str, Any] = {
 def scaled(spec: PositionSpec, scaling: Scaling) -> PositionSpec:
     groups = tuple(
         replace(g, encoding=replace(g.encoding, scaling=scaling))
-        if isinstance(g.encoding, Rotary)
+        if isinstance(g.encoding, RotarySpec)
         else g
         for g in spec.groups
     )

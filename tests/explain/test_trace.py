@@ -13,7 +13,7 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ModelFileError, PositionError, UsageError
 from ropewalk.explain.steps import Step
 from ropewalk.explain.trace import Trace, trace
-from ropewalk.rope.spec import LearnedPositions, PositionSpec, Rotary
+from ropewalk.rope.spec import LearnedPositions, PositionSpec, RotarySpec
 
 Build = Callable[..., Any]
 
@@ -174,7 +174,7 @@ def changed(model: Any, kind: type, **fields: Any) -> PositionSpec:
 
 def test_another_base_than_the_models_is_seen(build: Build, words: Any) -> None:
     model = build("llama")
-    traced = trace(model, words, TEXT, name="tiny", spec=changed(model, Rotary, base=500_000.0))
+    traced = trace(model, words, TEXT, name="tiny", spec=changed(model, RotarySpec, base=500_000.0))
     assert not traced.agrees
     assert [step.agrees for step in traced.rotations[0].steps] == [None, False, None, False]
 

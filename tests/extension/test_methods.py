@@ -25,7 +25,7 @@ from ropewalk.extension.methods import (
 )
 from ropewalk.rope.frequencies import attention_factor, frequencies, yarn_bounds
 from ropewalk.rope.scaling import Yarn
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 LLAMA_2: dict[str, Any] = {
     "model_type": "llama",
@@ -41,7 +41,7 @@ def spec(**changes: Any) -> PositionSpec:
     return read_config({**LLAMA_2, **changes})
 
 
-def rotary(spec: PositionSpec) -> Rotary:
+def rotary(spec: PositionSpec) -> RotarySpec:
     (_, encoding), *_ = spec.rotary_groups()
     return encoding
 

@@ -13,10 +13,10 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.extension import neighbour
 from ropewalk.extension.neighbour import SelfExtend, reading, why_not
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 TinyModel = Callable[..., Any]
-ROTARY = Rotary(head_dim=8, rotary_dim=8, base=100.0)
+ROTARY = RotarySpec(head_dim=8, rotary_dim=8, base=100.0)
 
 
 def spec_of(model: Any) -> PositionSpec:

@@ -22,7 +22,7 @@ from ropewalk.rope.spec import (
     Length,
     PositionSpec,
     Remark,
-    Rotary,
+    RotarySpec,
     SoftmaxRule,
     Window,
 )
@@ -53,7 +53,7 @@ def make_spec() -> MakeSpec:
         group = LayerGroup(
             "all layers",
             (0, 1),
-            encoding or Rotary(dim, dim, base, scaling=scaling),
+            encoding or RotarySpec(dim, dim, base, scaling=scaling),
             None if window is None else Window(window),
             SoftmaxRule(factor=softmax),
         )

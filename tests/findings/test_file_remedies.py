@@ -18,7 +18,7 @@ from ropewalk.errors import GgufError
 from ropewalk.findings import Audit, audit
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.scaling import Yarn
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 Json = dict[str, Any]
 Read = Callable[..., PositionSpec]
@@ -96,7 +96,7 @@ FILE_CASES = [
 ]
 
 
-def first(spec: PositionSpec) -> Rotary:
+def first(spec: PositionSpec) -> RotarySpec:
     return next(rotary for _, rotary in spec.rotary_groups())
 
 

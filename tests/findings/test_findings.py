@@ -24,7 +24,7 @@ from ropewalk.rope.spec import (
     PositionSpec,
     RelativeBuckets,
     Remark,
-    Rotary,
+    RotarySpec,
     Sinusoidal,
     Window,
 )
@@ -146,7 +146,7 @@ def test_a_window_in_every_rotary_layer_bounds_what_is_seen(make_spec: MakeSpec)
     everywhere = must(audit(make_spec(window=4096, claimed=32768)), "window-below-claim")
     assert "at most 4096" in everywhere.text
     # Gemma 2 alternates.
-    full = LayerGroup("full", (1,), Rotary(128, 128, 1e4))
+    full = LayerGroup("full", (1,), RotarySpec(128, 128, 1e4))
     mixed = audit(make_spec(window=4096, claimed=8192, more=(full,)))
     assert found(mixed, "window-below-claim") is None
     assert found(audit(make_spec(window=8192, claimed=8192)), "window-below-claim") is None
@@ -291,7 +291,7 @@ def test_a_remark_that_begins_with_a_field_keeps_its_spelling(make_spec: MakeSpe
 
 
 def test_each_group_speaks_for_itself(make_spec: MakeSpec) -> None:
-    local = LayerGroup("local", (1,), Rotary(128, 128, 1e4), Window(1024))
+    local = LayerGroup("local", (1,), RotarySpec(128, 128, 1e4), Window(1024))
     result = audit(make_spec(base=1e6, claimed=131072, more=(local,)))
     assert [part.group.name for part in result.rotary] == ["all layers", "local"]
     # The global layers' horizon is 27115; the local ones never look that far.
@@ -300,7 +300,7 @@ def test_each_group_speaks_for_itself(make_spec: MakeSpec) -> None:
 
 def test_what_holds_for_several_groups_is_said_once_with_their_names(make_spec: MakeSpec) -> None:
     # Gemma 2: sliding and full layers share base 10000.
-    local = LayerGroup("local", (1,), Rotary(128, 128, 1e4), Window(4096))
+    local = LayerGroup("local", (1,), RotarySpec(128, 128, 1e4), Window(4096))
     result = audit(make_spec(claimed=8192, more=(local,)))
     assert must(result, "horizon-below-trained").text.startswith("all layers and local: base")
     single = must(audit(make_spec(claimed=8192)), "horizon-below-trained")

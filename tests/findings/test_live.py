@@ -23,7 +23,7 @@ from ropewalk.findings.live import audit_module
 from ropewalk.findings.tables import compare_tables
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.scaling import Linear
-from ropewalk.rope.spec import Alibi, LayerGroup, Length, PositionSpec, Rotary
+from ropewalk.rope.spec import Alibi, LayerGroup, Length, PositionSpec, RotarySpec
 
 YARN = {
     "rope_type": "yarn", "factor": 4.0, "rope_theta": 50_000.0,
@@ -264,8 +264,8 @@ def test_a_module_without_a_configuration_is_refused() -> None:
 
 def test_a_table_without_a_named_group_is_compared_with_the_closest_one() -> None:
     groups = (
-        LayerGroup("a", (0,), Rotary(16, 16, 1e4)),
-        LayerGroup("b", (1,), Rotary(16, 16, 5e5)),
+        LayerGroup("a", (0,), RotarySpec(16, 16, 1e4)),
+        LayerGroup("b", (1,), RotarySpec(16, 16, 5e5)),
     )
     spec = PositionSpec("x", "by hand", groups, Length.unknown(), Length.unknown())
     (table,) = compare_tables(llama(PLAIN), spec)
@@ -279,7 +279,7 @@ def test_a_spec_without_computable_angles_compares_nothing() -> None:
 
 
 def test_the_spec_decides_and_not_the_modules_own_configuration() -> None:
-    groups = (LayerGroup("a", (0,), Rotary(16, 16, 5e5, scaling=Linear(2.0))),)
+    groups = (LayerGroup("a", (0,), RotarySpec(16, 16, 5e5, scaling=Linear(2.0))),)
     spec = PositionSpec("x", "by hand", groups, Length.unknown(), Length.unknown())
     (table,) = compare_tables(llama(PLAIN), spec)
     assert table.code == "unscaled"

@@ -31,7 +31,7 @@ from ropewalk.rope.spec import (
     PositionSpec,
     Recurrent,
     RelativeBuckets,
-    Rotary,
+    RotarySpec,
     Sinusoidal,
     Window,
 )
@@ -92,7 +92,7 @@ def test_a_claim_beyond_the_stated_length_with_nothing_to_explain_it_is_unknown(
 
 
 def test_gemma_3_is_interpolated_on_some_of_its_layers(make_spec: MakeSpec) -> None:
-    local = LayerGroup("local", (2,), Rotary(256, 256, 1e4), Window(1024))
+    local = LayerGroup("local", (2,), RotarySpec(256, 256, 1e4), Window(1024))
     spec = make_spec(
         scaling=Linear(8.0), base=1e6, model_type="gemma3_text", claimed=131072, more=(local,)
     )
@@ -131,7 +131,7 @@ def test_longrope_with_equal_lists_is_no_extension(make_spec: MakeSpec) -> None:
 
 
 def test_divisors_made_by_the_llama3_rule_are_recognised(make_spec: MakeSpec) -> None:
-    rule = Rotary(64, 64, 5e5, scaling=Llama3(32.0, 1.0, 4.0, 8192))
+    rule = RotarySpec(64, 64, 5e5, scaling=Llama3(32.0, 1.0, 4.0, 8192))
     plain = plain_inv_freq(5e5, 64)
     baked = tuple(p / f for p, f in zip(plain, scaled_inv_freq(rule), strict=True))
     origin = audit(make_spec(scaling=PairDivisors(baked), base=5e5, dim=64, claimed=131072)).origin

@@ -21,7 +21,7 @@ from ropewalk.findings import Audit, audit
 from ropewalk.rope.frequencies import frequencies, plain_inv_freq
 from ropewalk.rope.override import override
 from ropewalk.rope.scaling import Proportional
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 Json = dict[str, Any]
 Follow = Callable[[Json], Json]
@@ -51,7 +51,7 @@ same = None
 """Nothing that a schedule can be told by has changed."""
 
 
-def first(spec: PositionSpec) -> Rotary:
+def first(spec: PositionSpec) -> RotarySpec:
     return next(rotary for _, rotary in spec.rotary_groups())
 
 

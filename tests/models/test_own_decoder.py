@@ -14,7 +14,7 @@ from ropewalk.errors import ScheduleError
 from ropewalk.models.load import load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install
-from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary
+from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec
 
 
 def _decoder(position: Position) -> Any:
@@ -25,7 +25,7 @@ def _decoder(position: Position) -> Any:
 
 
 def _spec(base: float, head_dim: int = 8) -> PositionSpec:
-    rotary = Rotary(head_dim, head_dim, base)
+    rotary = RotarySpec(head_dim, head_dim, base)
     length = Length(64, "given")
     return PositionSpec("ropewalk_decoder", "given", (LayerGroup("all layers", (0, 1), rotary),),
                         length, length)  # fmt: skip

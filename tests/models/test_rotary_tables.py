@@ -21,7 +21,7 @@ from ropewalk.models.rotary_tables import as_loaded, install, schedule_fingerpri
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.override import override
 from ropewalk.rope.scaling import PairDivisors
-from ropewalk.rope.spec import IncompleteRotary, LayerGroup, PositionSpec, Rotary
+from ropewalk.rope.spec import IncompleteRotary, LayerGroup, PositionSpec, RotarySpec
 
 Build = Callable[..., Any]
 
@@ -186,7 +186,7 @@ def change(spec: PositionSpec, encoding: Any) -> PositionSpec:
 def test_another_number_of_pairs_is_a_mismatch(build: Build) -> None:
     model = build()
     with pytest.raises(ScheduleMismatchError, match=r"rotary_emb\.inv_freq holds 8 pairs .* 16"):
-        install(model, change(spec_of(model), Rotary(32, 32, THETA)), None)
+        install(model, change(spec_of(model), RotarySpec(32, 32, THETA)), None)
 
 
 def test_a_schedule_that_the_files_leave_out_is_not_guessed(build: Build) -> None:
@@ -198,14 +198,14 @@ def test_a_schedule_that_the_files_leave_out_is_not_guessed(build: Build) -> Non
 def test_angles_that_cannot_be_seen_cannot_be_proved(build: Build) -> None:
     model = build("gpt2", n_positions=64)
     with pytest.raises(ScheduleMismatchError, match="GPT2LMHeadModel keeps its rotary angles"):
-        install(model, change(spec_of(model), Rotary(16, 16, THETA)), None)
+        install(model, change(spec_of(model), RotarySpec(16, 16, THETA)), None)
 
 
 def test_one_table_has_no_room_for_two_schedules(build: Build) -> None:
     model = build()
     groups = (
-        LayerGroup("a", (0,), Rotary(16, 16, THETA)),
-        LayerGroup("b", (1,), Rotary(16, 16, 5e5)),
+        LayerGroup("a", (0,), RotarySpec(16, 16, THETA)),
+        LayerGroup("b", (1,), RotarySpec(16, 16, 5e5)),
     )
     with pytest.raises(ScheduleMismatchError, match="2 schedules; it has room for one"):
         install(model, replace(spec_of(model), groups=groups), None)
@@ -292,7 +292,7 @@ def test_a_schedule_in_rope_freqs_is_what_the_model_turns_by(build: Build, tmp_p
         tmp_path, gguf_file="tiny.gguf", dtype=torch.float32
     )
     expected, before = logits(native, 200), logits(loaded, 200)
-    plain = schedule(Rotary(16, 16, THETA)).inv_freq
+    plain = schedule(RotarySpec(16, 16, THETA)).inv_freq
     assert table_of(loaded).tolist() == pytest.approx(plain, rel=1e-6)
     assert not torch.allclose(before, expected, atol=1e-3)
     spec = read_gguf(tmp_path / "tiny.gguf")

@@ -51,7 +51,7 @@ def test_half_layout_is_that_of_llama() -> None:
 
     q, k = vectors()
     cos, sin = llama.LlamaRotaryEmbedding(config())(q, IDS)
-    ours = Rotary(spec.Rotary(DIM, DIM, BASE)).rotate(q, k, IDS)
+    ours = Rotary(spec.RotarySpec(DIM, DIM, BASE)).rotate(q, k, IDS)
     agree(ours, llama.apply_rotary_pos_emb(q, k, cos, sin))
 
 
@@ -60,7 +60,7 @@ def test_interleaved_layout_is_that_of_cohere() -> None:
 
     q, k = vectors()
     cos, sin = cohere.CohereRotaryEmbedding(config())(q, IDS)
-    ours = Rotary(spec.Rotary(DIM, DIM, BASE, "interleaved")).rotate(q, k, IDS)
+    ours = Rotary(spec.RotarySpec(DIM, DIM, BASE, "interleaved")).rotate(q, k, IDS)
     agree(ours, cohere.apply_rotary_pos_emb(q, k, cos, sin))
 
 
@@ -76,7 +76,7 @@ def test_partial_interleaved_rotation_is_that_of_gptj() -> None:
         turned = gptj.apply_rotary_pos_emb(x[..., :8], sin, cos)
         return torch.cat((turned, x[..., 8:]), dim=-1).transpose(1, 2)
 
-    ours = Rotary(spec.Rotary(DIM, 8, BASE, "interleaved")).rotate(q, k, IDS)
+    ours = Rotary(spec.RotarySpec(DIM, 8, BASE, "interleaved")).rotate(q, k, IDS)
     agree(ours, (theirs(q), theirs(k)))
 
 
@@ -85,7 +85,7 @@ def test_partial_interleaved_rotation_is_that_of_glm() -> None:
 
     q, k = vectors()
     cos, sin = glm.GlmRotaryEmbedding(config(partial_rotary_factor=0.5))(q, IDS)
-    ours = Rotary(spec.Rotary(DIM, 8, BASE, "interleaved")).rotate(q, k, IDS)
+    ours = Rotary(spec.RotarySpec(DIM, 8, BASE, "interleaved")).rotate(q, k, IDS)
     agree(ours, glm.apply_rotary_pos_emb(q, k, cos, sin))
 
 
@@ -108,7 +108,7 @@ def test_three_axes_are_dealt_as_in_qwen(
     # Text has one position, the same on every axis; it may be given once.
     all_axes = IDS.expand(3, -1, -1) if text else IMAGE_IDS
     cos, sin = rotary(q, all_axes)
-    ours = Rotary(spec.Rotary(DIM, DIM, BASE, sections=sections, section_layout=layout))
+    ours = Rotary(spec.RotarySpec(DIM, DIM, BASE, sections=sections, section_layout=layout))
     agree(
         ours.rotate(q, k, IDS if text else IMAGE_IDS),
         theirs.apply_rotary_pos_emb(q, k, cos, sin),
@@ -126,5 +126,7 @@ def test_two_axes_are_those_of_the_image_tower_of_qwen2_vl() -> None:
     theirs = qwen.apply_rotary_pos_emb_vision(
         q[0].transpose(0, 1), k[0].transpose(0, 1), angles.cos(), angles.sin()
     )
-    ours = Rotary(spec.Rotary(DIM, DIM, BASE), axes=Axial()).rotate(q[:1], k[:1], grid[:, None, :])
+    ours = Rotary(spec.RotarySpec(DIM, DIM, BASE), axes=Axial()).rotate(
+        q[:1], k[:1], grid[:, None, :]
+    )
     agree([x[0].transpose(0, 1) for x in ours], theirs)

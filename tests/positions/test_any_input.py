@@ -42,8 +42,10 @@ def asked(kind: Callable[..., PositionEncoding], **options: Any) -> st.SearchStr
     return st.fixed_dictionaries(options).map(lambda given: lambda: kind(**given))
 
 
-def rotary(head_dim: int, rotary_dim: int, base: float, layout: Any, sections: Any) -> spec.Rotary:
-    return spec.Rotary(head_dim, rotary_dim, base, layout, sections=sections)
+def rotary(
+    head_dim: int, rotary_dim: int, base: float, layout: Any, sections: Any
+) -> spec.RotarySpec:
+    return spec.RotarySpec(head_dim, rotary_dim, base, layout, sections=sections)
 
 
 @st.composite
@@ -68,7 +70,7 @@ def rotaries(draw: st.DrawFn) -> Build:
         if kind == "xpos":
             return XPos(rotary(*arguments), centre=centre, length=length)
         if kind == "dynamic":
-            scaled = spec.Rotary(*arguments[:3], scaling=DynamicNtk(2.0, 16))
+            scaled = spec.RotarySpec(*arguments[:3], scaling=DynamicNtk(2.0, 16))
             return Rotary(scaled, turned=heads, length=length)
         return Rotary(rotary(*arguments), axes=axes, turned=heads, length=length)
 

@@ -7,16 +7,16 @@ import pytest
 from ropewalk.errors import ScheduleError
 from ropewalk.positions.axes import Axes, Axial, Chunked, Interleaved, OneAxis, choose, laid_out
 from ropewalk.rope.sections import SectionLayout
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 
 def test_qwen2_vl_has_its_axes_in_chunks() -> None:
-    axis = laid_out(Rotary(128, 128, 1e6, sections=(16, 24, 24)), Chunked(), None).axis
+    axis = laid_out(RotarySpec(128, 128, 1e6, sections=(16, 24, 24)), Chunked(), None).axis
     assert axis == (0,) * 16 + (1,) * 24 + (2,) * 24
 
 
 def test_qwen3_vl_deals_its_axes_in_turns_and_the_slow_end_to_time() -> None:
-    rotary = Rotary(128, 128, 5e6, sections=(24, 20, 20), section_layout="interleaved")
+    rotary = RotarySpec(128, 128, 5e6, sections=(24, 20, 20), section_layout="interleaved")
     axis = laid_out(rotary, Interleaved(), None).axis
     assert axis == (0, 1, 2) * 20 + (0,) * 4
 
@@ -24,16 +24,16 @@ def test_qwen3_vl_deals_its_axes_in_turns_and_the_slow_end_to_time() -> None:
 def test_sections_that_would_be_clipped_in_turns_are_refused() -> None:
     # Dealt over 64 pairs, 16, 24, 24 would become 22, 21, 21 without a word.
     with pytest.raises(ScheduleError, match=r"\[22, 21, 21\]"):
-        Rotary(128, 128, 1e6, sections=(16, 24, 24), section_layout="interleaved")
+        RotarySpec(128, 128, 1e6, sections=(16, 24, 24), section_layout="interleaved")
 
 
 def test_a_fourth_section_without_pairs_is_no_axis() -> None:
-    rotary = Rotary(128, 128, 1e6, sections=(16, 24, 24, 0))
+    rotary = RotarySpec(128, 128, 1e6, sections=(16, 24, 24, 0))
     assert laid_out(rotary, Chunked(), None).axis.count(3) == 0
 
 
 def test_axial_ladders_are_those_of_qwen2_vl_and_of_pixtral() -> None:
-    rotary = Rotary(16, 16, 10_000.0)
+    rotary = RotarySpec(16, 16, 10_000.0)
     own, dealt = (laid_out(rotary, Axial(ladder=name), None) for name in ("own", "dealt"))
     assert own.inv_freq == pytest.approx([10_000 ** (-i / 4) for i in range(4)] * 2)
     ladder = [10_000 ** (-i / 8) for i in range(8)]
@@ -47,12 +47,12 @@ def test_axial_ladders_are_those_of_qwen2_vl_and_of_pixtral() -> None:
 def test_the_spec_alone_says_how_its_sections_are_dealt_out(
     layout: SectionLayout, axes: Axes
 ) -> None:
-    rotary = Rotary(8, 8, 1e4, sections=(2, 1, 1), section_layout=layout)
+    rotary = RotarySpec(8, 8, 1e4, sections=(2, 1, 1), section_layout=layout)
     assert choose(rotary, None) == choose(rotary, axes) == axes
 
 
 def test_text_has_one_axis_and_nothing_to_say() -> None:
-    assert choose(Rotary(8, 8, 1e4), None) == OneAxis()
+    assert choose(RotarySpec(8, 8, 1e4), None) == OneAxis()
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_axes_that_do_not_fit_are_refused(
     sections: tuple[int, ...], axes: Axes | None, named: str
 ) -> None:
     with pytest.raises(ScheduleError, match=named):
-        choose(Rotary(8, 8, 1e4, sections=sections), axes)
+        choose(RotarySpec(8, 8, 1e4, sections=sections), axes)

@@ -24,7 +24,7 @@ def turned(encoding: Rotary, k: torch.Tensor, ids: torch.Tensor = IDS) -> torch.
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_keys_follow_dynamic_scaling_as_the_length_grows(layout: spec.Layout) -> None:
-    rope = Rotary(spec.Rotary(8, 8, 10_000.0, layout, scaling=DynamicNtk(2.0, 4096)))
+    rope = Rotary(spec.RotarySpec(8, 8, 10_000.0, layout, scaling=DynamicNtk(2.0, 4096)))
     short, long = rope.at_length(4096), rope.at_length(8192)
     moved = rerotate(turned(short, keys()), short, long, IDS)
     assert torch.allclose(moved, turned(long, keys()), atol=1e-5)
@@ -32,29 +32,29 @@ def test_keys_follow_dynamic_scaling_as_the_length_grows(layout: spec.Layout) ->
 
 def test_keys_follow_longrope_across_its_switch() -> None:
     scaling = LongRope((1.0,) * 4, (1.0, 2.0, 4.0, 8.0), 4096, 32.0)
-    rope = Rotary(spec.Rotary(8, 8, 10_000.0, scaling=scaling))
+    rope = Rotary(spec.RotarySpec(8, 8, 10_000.0, scaling=scaling))
     short, long = rope.at_length(10), rope.at_length(5000)
     moved = rerotate(turned(short, keys()), short, long, IDS)
     assert torch.allclose(moved, turned(long, keys()), atol=1e-5)
 
 
 def test_an_amplitude_is_taken_off_and_put_on() -> None:
-    plain = Rotary(spec.Rotary(8, 4, 10_000.0))
-    yarn = Rotary(spec.Rotary(8, 4, 10_000.0, scaling=Yarn(4.0, 64)))
+    plain = Rotary(spec.RotarySpec(8, 4, 10_000.0))
+    yarn = Rotary(spec.RotarySpec(8, 4, 10_000.0, scaling=Yarn(4.0, 64)))
     there = rerotate(turned(plain, keys()), plain, yarn, IDS)
     assert torch.allclose(there, turned(yarn, keys()), atol=1e-5)
     assert torch.allclose(rerotate(there, yarn, plain, IDS), turned(plain, keys()), atol=1e-5)
 
 
 def test_keys_shift_when_the_tokens_before_them_are_dropped() -> None:
-    rope = Rotary(spec.Rotary(8, 8, 10_000.0))
+    rope = Rotary(spec.RotarySpec(8, 8, 10_000.0))
     later = IDS + 700
     moved = rerotate(turned(rope, keys(), later), rope, rope, later, IDS)
     assert torch.allclose(moved, turned(rope, keys()), atol=1e-5)
 
 
 def test_half_precision_keys_are_moved_with_one_rounding() -> None:
-    rope = Rotary(spec.Rotary(8, 8, 10_000.0))
+    rope = Rotary(spec.RotarySpec(8, 8, 10_000.0))
     cached = turned(rope, keys()).bfloat16()
     moved = rerotate(cached, rope, rope, IDS, IDS + 700)
     exact = rerotate(cached.double(), rope, rope, IDS, IDS + 700)
@@ -63,7 +63,7 @@ def test_half_precision_keys_are_moved_with_one_rounding() -> None:
 
 
 def test_heads_that_do_not_turn_stay() -> None:
-    rope = Rotary(spec.Rotary(8, 8, 10_000.0), turned=TurnedHeads((0,), (0,)))
+    rope = Rotary(spec.RotarySpec(8, 8, 10_000.0), turned=TurnedHeads((0,), (0,)))
     moved = rerotate(turned(rope, keys()), rope, rope, IDS, IDS + 3)
     assert torch.allclose(moved, turned(rope, keys(), IDS + 3), atol=1e-5)
 
@@ -71,17 +71,17 @@ def test_heads_that_do_not_turn_stay() -> None:
 @pytest.mark.parametrize(
     ("other", "named"),
     [
-        (Rotary(spec.Rotary(8, 4, 10_000.0)), "rotary_dim 8 and are to be turned with 4"),
-        (Rotary(spec.Rotary(8, 8, 10_000.0, "interleaved")), "layout half"),
-        (Rotary(spec.Rotary(8, 8, 1e4), turned=TurnedHeads((0,), (0,))), "different heads"),
+        (Rotary(spec.RotarySpec(8, 4, 10_000.0)), "rotary_dim 8 and are to be turned with 4"),
+        (Rotary(spec.RotarySpec(8, 8, 10_000.0, "interleaved")), "layout half"),
+        (Rotary(spec.RotarySpec(8, 8, 1e4), turned=TurnedHeads((0,), (0,))), "different heads"),
     ],
 )
 def test_what_no_rotation_can_do_is_refused(other: Rotary, named: str) -> None:
     with pytest.raises(ScheduleError, match=named):
-        rerotate(keys(), Rotary(spec.Rotary(8, 8, 10_000.0)), other, IDS)
+        rerotate(keys(), Rotary(spec.RotarySpec(8, 8, 10_000.0)), other, IDS)
 
 
 def test_ids_that_are_not_the_keys_are_refused() -> None:
-    rope = Rotary(spec.Rotary(8, 8, 10_000.0))
+    rope = Rotary(spec.RotarySpec(8, 8, 10_000.0))
     with pytest.raises(PositionError, match="now_position_ids has shape"):
         rerotate(keys(), rope, rope, IDS, IDS[:, :4])

@@ -15,7 +15,7 @@ from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.xpos import XPos
 from ropewalk.rope import spec
 
-ROTARY = spec.Rotary(16, 16, 10_000.0)
+ROTARY = spec.RotarySpec(16, 16, 10_000.0)
 
 
 @pytest.mark.parametrize(

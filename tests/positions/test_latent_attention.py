@@ -71,8 +71,8 @@ def test_q_and_k_of_deepseek_v3_s_attention_are_turned_as_there(
 def test_the_last_channels_turn_as_the_first_would(layout: spec.Layout) -> None:
     x = torch.randn(1, 2, 3, 12, generator=torch.Generator().manual_seed(0))
     ids = torch.tensor([[3, 1, 700]])
-    last = Rotary(spec.Rotary(12, 8, 1e4, layout, placement="last"))
-    first = Rotary(spec.Rotary(12, 8, 1e4, layout))
+    last = Rotary(spec.RotarySpec(12, 8, 1e4, layout, placement="last"))
+    first = Rotary(spec.RotarySpec(12, 8, 1e4, layout))
     swapped = torch.cat((x[..., 4:], x[..., :4]), dim=-1)
     mine, other = last.rotate(x, x, ids)[0], first.rotate(swapped, swapped, ids)[0]
     assert torch.equal(mine, torch.cat((other[..., 8:], other[..., :8]), dim=-1))
@@ -81,18 +81,18 @@ def test_the_last_channels_turn_as_the_first_would(layout: spec.Layout) -> None:
 def test_cached_keys_move_in_the_channels_that_turn() -> None:
     k = torch.randn(1, 1, 3, 12, generator=torch.Generator().manual_seed(0))
     ids, moved = torch.arange(3), torch.arange(3) + 100
-    last = Rotary(spec.Rotary(12, 8, 1e4, placement="last"))
+    last = Rotary(spec.RotarySpec(12, 8, 1e4, placement="last"))
     _, was = last.rotate(k, k, ids)
     _, wanted = last.rotate(k, k, moved)
     assert torch.allclose(rerotate(was, last, last, ids, moved), wanted, atol=1e-5)
     with pytest.raises(ScheduleError, match="turned with placement last"):
-        rerotate(was, last, Rotary(spec.Rotary(12, 8, 1e4)), ids)
+        rerotate(was, last, Rotary(spec.RotarySpec(12, 8, 1e4)), ids)
 
 
 def test_a_part_given_alone_is_for_latent_attention_only() -> None:
     part = torch.zeros(1, 1, 3, 8)
     with pytest.raises(PositionError, match=r"turns \(batch, heads, length, 12\)"):
-        Rotary(spec.Rotary(12, 8, 1e4)).rotate(part, part, torch.arange(3))
+        Rotary(spec.RotarySpec(12, 8, 1e4)).rotate(part, part, torch.arange(3))
     wrong = torch.zeros(1, 1, 3, 10)
     with pytest.raises(PositionError, match="12 or 8"):
-        Rotary(spec.Rotary(12, 8, 1e4, placement="last")).rotate(wrong, wrong, torch.arange(3))
+        Rotary(spec.RotarySpec(12, 8, 1e4, placement="last")).rotate(wrong, wrong, torch.arange(3))

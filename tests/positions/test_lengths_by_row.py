@@ -12,8 +12,8 @@ from ropewalk.positions.rotary import Rotary
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import DynamicNtk, LongRope
 
-DYNAMIC = spec.Rotary(8, 8, 1e4, scaling=DynamicNtk(2.0, 4))
-LONG = spec.Rotary(8, 8, 1e4, scaling=LongRope((1.0,) * 4, (2.0, 3.0, 4.0, 5.0), 5, 4.0))
+DYNAMIC = spec.RotarySpec(8, 8, 1e4, scaling=DynamicNtk(2.0, 4))
+LONG = spec.RotarySpec(8, 8, 1e4, scaling=LongRope((1.0,) * 4, (2.0, 3.0, 4.0, 5.0), 5, 4.0))
 IDS = torch.tensor([[0, 1, 2, 3, 4, 5], [0, 0, 0, 0, 1, 2], [0, 0, 0, 1, 2, 3]])
 LENGTHS = (6, 3, 4)
 """Rows 1 and 2 are padded on the left."""
@@ -27,7 +27,7 @@ def vectors(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("rotary", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
-def test_each_row_is_turned_as_it_would_be_alone(rotary: spec.Rotary) -> None:
+def test_each_row_is_turned_as_it_would_be_alone(rotary: spec.RotarySpec) -> None:
     q, k = vectors(3)
     encoding = Rotary(rotary)
     together = encoding.rotate(q, k, IDS, length=LENGTHS)
@@ -49,7 +49,7 @@ def test_one_row_of_positions_serves_rows_of_several_lengths() -> None:
 
 
 def test_positions_on_several_axes_have_a_length_a_row_too() -> None:
-    rotary = spec.Rotary(8, 8, 1e4, scaling=DynamicNtk(2.0, 4), sections=(2, 1, 1))
+    rotary = spec.RotarySpec(8, 8, 1e4, scaling=DynamicNtk(2.0, 4), sections=(2, 1, 1))
     q, k = vectors(3)
     ids = torch.stack((IDS, IDS + 1, IDS + 2))
     together = Rotary(rotary).rotate(q, k, ids, length=list(LENGTHS))

@@ -22,7 +22,7 @@ TABLE = [
         "GPT-2, BERT",
     ),
     (
-        Rotary(spec.Rotary(64, 64, 10_000.0)),
+        Rotary(spec.RotarySpec(64, 64, 10_000.0)),
         (
             "0",
             "q and k, every layer",

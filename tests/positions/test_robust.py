@@ -24,14 +24,16 @@ from ropewalk.positions.xpos import XPos
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import DynamicNtk
 
-PLAIN = spec.Rotary(8, 8, 10_000.0)
+PLAIN = spec.RotarySpec(8, 8, 10_000.0)
 MAKERS: dict[str, Callable[[], PositionEncoding]] = {
     "sinusoidal": lambda: Sinusoidal(8),
     "rotary": lambda: Rotary(PLAIN),
-    "partial interleaved": lambda: Rotary(spec.Rotary(8, 4, 10_000.0, "interleaved")),
-    "sections": lambda: Rotary(spec.Rotary(8, 8, 10_000.0, sections=(2, 1, 1)), axes=Chunked()),
+    "partial interleaved": lambda: Rotary(spec.RotarySpec(8, 4, 10_000.0, "interleaved")),
+    "sections": lambda: Rotary(spec.RotarySpec(8, 8, 10_000.0, sections=(2, 1, 1)), axes=Chunked()),
     "head 0": lambda: Rotary(PLAIN, turned=TurnedHeads((0,), (0,))),
-    "dynamic": lambda: Rotary(spec.Rotary(8, 8, 10_000.0, scaling=DynamicNtk(2.0, 16)), length=64),
+    "dynamic": lambda: Rotary(
+        spec.RotarySpec(8, 8, 10_000.0, scaling=DynamicNtk(2.0, 16)), length=64
+    ),
     "xpos": lambda: XPos(PLAIN),
     "none": NoPosition,
 }
@@ -171,7 +173,7 @@ def test_every_encoding_describes_itself(name: str) -> None:
 
 
 def test_layers_of_different_types_have_their_own_encoding() -> None:
-    slow = Rotary(spec.Rotary(8, 8, 1e6))
+    slow = Rotary(spec.RotarySpec(8, 8, 1e6))
     by_type = ByLayerType({"full_attention": slow, "sliding.attention": NoPosition()})
     assert by_type["full_attention"] is slow
     assert isinstance(by_type["sliding.attention"], NoPosition)
@@ -223,7 +225,7 @@ def test_a_compiled_learned_table_ends_in_an_assert_of_ours() -> None:
 
 @pytest.mark.usefixtures("fresh_compiler")
 def test_a_compiled_schedule_follows_the_length_it_is_given() -> None:
-    encoding = Rotary(spec.Rotary(8, 8, 10_000.0, scaling=DynamicNtk(2.0, 16)))
+    encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, scaling=DynamicNtk(2.0, 16)))
     q = torch.randn(2, 4, 5, 8, generator=torch.Generator().manual_seed(0))
 
     @torch.compile(fullgraph=True, backend="eager")

@@ -16,7 +16,7 @@ from ropewalk.positions.turning import to_half, to_interleaved
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import DynamicNtk, Linear, LongRope, Yarn
 
-PLAIN = spec.Rotary(8, 8, 10_000.0)
+PLAIN = spec.RotarySpec(8, 8, 10_000.0)
 LAYOUTS = ["half", "interleaved"]
 
 
@@ -29,7 +29,7 @@ def vectors(heads: int = 4, kv_heads: int = 2, length: int = 6, dim: int = 8) ->
 
 
 def test_the_published_example_gives_cos_2_at_every_place_with_that_gap() -> None:
-    encoding = Rotary(spec.Rotary(2, 2, 10_000.0))
+    encoding = Rotary(spec.RotarySpec(2, 2, 10_000.0))
     one = torch.tensor([1.0, 0.0]).expand(1, 1, 1, 2)
     for m, n in ((3, 1), (503, 501), (1_000_003, 1_000_001)):
         q, k = encoding.rotate(one, one, torch.tensor([m]), torch.tensor([n]))
@@ -47,7 +47,7 @@ def test_the_paper_s_loop_gives_the_same_vectors(
 ) -> None:
     q, k = vectors()
     ids = torch.tensor([[0, 1, 2, 7, 100, 5000], [9, 8, 7, 0, 0, 3]])
-    turned, _ = Rotary(spec.Rotary(8, rotary_dim, 500.0, layout)).rotate(q, k, ids)
+    turned, _ = Rotary(spec.RotarySpec(8, rotary_dim, 500.0, layout)).rotate(q, k, ids)
     inv_freq = [500.0 ** (-2 * i / rotary_dim) for i in range(rotary_dim // 2)]
     for b, h, s in ((0, 0, 5), (1, 3, 0), (1, 1, 3), (0, 2, 3)):
         expected = turned_by_hand(q[b, h, s], int(ids[b, s]), inv_freq, layout)
@@ -56,20 +56,20 @@ def test_the_paper_s_loop_gives_the_same_vectors(
 
 @pytest.mark.parametrize("base", [10_000.0, 500_000.0])
 def test_at_a_million_the_table_is_the_exact_one_to_1e_7(exact_waves: Any, base: float) -> None:
-    tables = Rotary(spec.Rotary(128, 128, base)).tables(torch.tensor([1_048_576]))
+    tables = Rotary(spec.RotarySpec(128, 128, base)).tables(torch.tensor([1_048_576]))
     for i, (cos, sin) in enumerate(exact_waves(1_048_576, base, 128)):
         assert abs(float(tables.cos[0, i]) - cos) < 1e-7
         assert abs(float(tables.sin[0, i]) - sin) < 1e-7
 
 
 def test_a_partial_exponent_runs_over_the_turned_channels() -> None:
-    inv_freq = Rotary(spec.Rotary(128, 32, 10_000.0)).constants["inv_freq"]
+    inv_freq = Rotary(spec.RotarySpec(128, 32, 10_000.0)).constants["inv_freq"]
     assert float(inv_freq[1]) == pytest.approx(0.56234, abs=1e-5)
 
 
 def test_channels_beyond_a_partial_rotation_pass_bit_for_bit() -> None:
     q, k = vectors()
-    turned = Rotary(spec.Rotary(8, 4, 10_000.0)).rotate(q.bfloat16(), k, torch.arange(6))
+    turned = Rotary(spec.RotarySpec(8, 4, 10_000.0)).rotate(q.bfloat16(), k, torch.arange(6))
     assert torch.equal(turned[0][..., 4:], q.bfloat16()[..., 4:])
     assert torch.equal(turned[1][..., 4:], k[..., 4:])
 
@@ -77,7 +77,7 @@ def test_channels_beyond_a_partial_rotation_pass_bit_for_bit() -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_position_0_is_the_identity_and_rotation_keeps_lengths(layout: spec.Layout) -> None:
     q, k = vectors()
-    encoding = Rotary(spec.Rotary(8, 8, 10_000.0, layout))
+    encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, layout))
     assert all(map(torch.equal, encoding.rotate(q, k, torch.zeros(6).long()), (q, k)))
     turned, _ = encoding.rotate(q, k, torch.arange(6) * 20_011)
     assert torch.allclose(turned.norm(dim=-1), q.norm(dim=-1), atol=1e-5)
@@ -85,7 +85,7 @@ def test_position_0_is_the_identity_and_rotation_keeps_lengths(layout: spec.Layo
 
 def test_scores_depend_on_the_gap_alone() -> None:
     q, k = vectors(heads=2)
-    encoding = Rotary(spec.Rotary(8, 8, 10_000.0))
+    encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0))
     near, far = (
         torch.einsum("bhid,bhjd->bhij", *encoding.rotate(q, k, torch.arange(6) + start))
         for start in (0, 100_000)
@@ -95,14 +95,14 @@ def test_scores_depend_on_the_gap_alone() -> None:
 
 def test_interpolation_by_4_turns_12000_as_3000() -> None:
     q, k = vectors(length=1)
-    stretched = Rotary(spec.Rotary(8, 8, 10_000.0, scaling=Linear(4.0)))
+    stretched = Rotary(spec.RotarySpec(8, 8, 10_000.0, scaling=Linear(4.0)))
     turned = stretched.rotate(q, k, torch.tensor([12_000]))
     plain = Rotary(PLAIN).rotate(q, k, torch.tensor([3_000]))
     assert all(map(torch.equal, turned, plain))
 
 
 def test_neighbours_a_half_float_would_merge_stay_apart() -> None:
-    encoding = Rotary(spec.Rotary(2, 2, 10_000.0)).to(torch.bfloat16)
+    encoding = Rotary(spec.RotarySpec(2, 2, 10_000.0)).to(torch.bfloat16)
     ones = torch.ones(1, 1, 2, 2, dtype=torch.bfloat16)
     q, _ = encoding.rotate(ones, ones, torch.tensor([256, 257]))
     expected = torch.tensor([math.cos(p) - math.sin(p) for p in (256, 257)])
@@ -112,7 +112,7 @@ def test_neighbours_a_half_float_would_merge_stay_apart() -> None:
 def test_yarn_s_amplitude_multiplies_what_turns_and_nothing_else() -> None:
     q, k = vectors()
     scaling = Yarn(4.0, 64)
-    turned, _ = Rotary(spec.Rotary(8, 4, 100.0, scaling=scaling)).rotate(q, k, torch.arange(6))
+    turned, _ = Rotary(spec.RotarySpec(8, 4, 100.0, scaling=scaling)).rotate(q, k, torch.arange(6))
     ratio = turned[..., :4].norm(dim=-1) / q[..., :4].norm(dim=-1)
     # m(4) as published.
     assert torch.allclose(ratio, torch.tensor(1.1386294361), atol=1e-5)
@@ -124,7 +124,7 @@ def test_pairs_of_frequency_zero_pass_unchanged_inside_the_head() -> None:
     from ropewalk.rope.scaling import Proportional
 
     q, k = vectors()
-    encoding = Rotary(spec.Rotary(8, 8, 10_000.0, scaling=Proportional(0.5)))
+    encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, scaling=Proportional(0.5)))
     turned, _ = encoding.rotate(q, k, torch.arange(6) + 50)
     assert encoding.constants["inv_freq"].tolist() == pytest.approx([1.0, 0.1, 0.0, 0.0])
     assert torch.equal(turned[..., [2, 3, 6, 7]], q[..., [2, 3, 6, 7]])
@@ -201,7 +201,7 @@ def test_a_cache_filled_step_by_step_holds_what_one_pass_gives() -> None:
 
 def test_a_cache_of_unrotated_keys_follows_a_schedule_that_moves_with_length() -> None:
     q, k = vectors(heads=2, length=12)
-    encoding = Rotary(spec.Rotary(8, 8, 10_000.0, scaling=DynamicNtk(2.0, 4)))
+    encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, scaling=DynamicNtk(2.0, 4)))
     full_q, full_k = encoding.rotate(q, k, torch.arange(12), length=12)
     last_q, cached_k = encoding.rotate(
         q[:, :, 11:], k, torch.tensor([11]), torch.arange(12), length=12
@@ -212,7 +212,7 @@ def test_a_cache_of_unrotated_keys_follows_a_schedule_that_moves_with_length() -
 
 def test_a_long_call_leaves_nothing_behind_for_a_short_one() -> None:
     q, k = vectors()
-    encoding = Rotary(spec.Rotary(8, 8, 10_000.0, scaling=DynamicNtk(2.0, 4096)))
+    encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, scaling=DynamicNtk(2.0, 4096)))
     ids = torch.arange(6) + 10
     before = encoding.rotate(q, k, ids, length=11)
     long = encoding.rotate(q, k, ids, length=8192)
@@ -223,14 +223,14 @@ def test_a_long_call_leaves_nothing_behind_for_a_short_one() -> None:
 
 
 def test_dynamic_turns_by_the_base_computed_for_the_length() -> None:
-    encoding = Rotary(spec.Rotary(128, 128, 10_000.0, scaling=DynamicNtk(2.0, 4096)))
+    encoding = Rotary(spec.RotarySpec(128, 128, 10_000.0, scaling=DynamicNtk(2.0, 4096)))
     by = encoding.angles(torch.tensor([1]), 8192)[0, 1]
     assert float(by) == pytest.approx(30527.7367 ** (-2 / 128), rel=1e-9)
 
 
 def test_longrope_switches_after_its_trained_length() -> None:
     scaling = LongRope((1.0,) * 4, (2.0,) * 4, 4096, 32.0)
-    encoding = Rotary(spec.Rotary(8, 8, 10_000.0, scaling=scaling))
+    encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, scaling=scaling))
     short, long = (encoding.angles(torch.tensor([6]), n)[0, 0] for n in (4096, 4097))
     assert (float(short), float(long)) == (6.0, 3.0)
     assert encoding.attention_factor == pytest.approx(1.1902380714)
@@ -241,7 +241,7 @@ def test_longrope_switches_after_its_trained_length() -> None:
 )
 def test_a_schedule_that_needs_a_length_does_not_guess_one(scaling: Any) -> None:
     q, k = vectors()
-    encoding = Rotary(spec.Rotary(8, 8, 10_000.0, scaling=scaling))
+    encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, scaling=scaling))
     with pytest.raises(ScheduleError, match="depends on the length"):
         encoding.rotate(q, k, torch.arange(6))
     fixed = encoding.at_length(32).rotate(q, k, torch.arange(6))
@@ -293,7 +293,7 @@ def test_scores_are_the_same_in_either_layout_when_rows_are_reordered() -> None:
     ):
         q = (x @ q_rows.T).unflatten(-1, (2, 8)).transpose(1, 2)
         k = (x @ k_rows.T).unflatten(-1, (1, 8)).transpose(1, 2)
-        encoding = Rotary(spec.Rotary(8, 8, 10_000.0, layout))  # type: ignore[arg-type]
+        encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, layout))  # type: ignore[arg-type]
         q, k = encoding.rotate(q, k, torch.arange(5))
         scores.append(q @ k.transpose(-1, -2))
     assert torch.allclose(scores[0], scores[1], atol=1e-4)
@@ -311,7 +311,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
     q, k = (x[:1, :2, :3, :4].double().requires_grad_() for x in vectors())
     ids = torch.tensor([5, 900, 70_000])
     for layout in LAYOUTS:
-        encoding = Rotary(spec.Rotary(4, 4, 10_000.0, layout))  # type: ignore[arg-type]
+        encoding = Rotary(spec.RotarySpec(4, 4, 10_000.0, layout))  # type: ignore[arg-type]
         assert torch.autograd.gradcheck(lambda q, k, e=encoding: e.rotate(q, k, ids), (q, k))
 
 
@@ -350,7 +350,7 @@ def test_ids_with_other_axes_are_refused(
     sections: Any, axes: Any, shape: tuple[int, ...], named: str
 ) -> None:
     q, k = vectors()
-    encoding = Rotary(spec.Rotary(8, 8, 10_000.0, sections=sections), axes=axes)
+    encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, sections=sections), axes=axes)
     ids = torch.zeros(shape, dtype=torch.int64)
     with pytest.raises(PositionError, match=named):
         encoding.rotate(q, k, ids)

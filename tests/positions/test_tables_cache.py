@@ -17,7 +17,7 @@ from ropewalk.rope.scaling import DynamicNtk, Yarn
 
 
 def encoding(base: float = 10000.0, **keys: Any) -> Rotary:
-    return Rotary(spec.Rotary(head_dim=8, rotary_dim=8, base=base, **keys))
+    return Rotary(spec.RotarySpec(head_dim=8, rotary_dim=8, base=base, **keys))
 
 
 def by_hand(position_ids: Tensor, base: float = 10000.0) -> Tensor:

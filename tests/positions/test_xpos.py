@@ -12,7 +12,7 @@ from ropewalk.positions.rotary import Rotary
 from ropewalk.positions.xpos import XPos
 from ropewalk.rope import spec
 
-ROTARY = spec.Rotary(8, 8, 10_000.0, "interleaved")
+ROTARY = spec.RotarySpec(8, 8, 10_000.0, "interleaved")
 
 
 def vectors(length: int) -> torch.Tensor:
@@ -85,7 +85,7 @@ def test_a_scale_base_that_is_no_length_is_refused(value: float) -> None:
 
 def test_sections_are_refused() -> None:
     with pytest.raises(PositionError, match="sections"):
-        XPos(spec.Rotary(8, 8, 10_000.0, sections=(2, 1, 1)))
+        XPos(spec.RotarySpec(8, 8, 10_000.0, sections=(2, 1, 1)))
 
 
 def test_gradients_are_those_of_finite_differences() -> None:

@@ -12,7 +12,7 @@ from ropewalk.proof.cells import Answer, Cell, Outcome, Row, Sharing
 from ropewalk.proof.facts import grown_fact, own_rows, plan_facts, summary_of
 from ropewalk.proof.plan import Plan, make_plan
 from ropewalk.proof.statistics import AbsoluteThreshold, RelativeThreshold, summarise
-from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary
+from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec
 
 ROWS = [
     Row(Cell(n, d, t), n, d, "k", "1", Answer(Outcome.HIT, -0.1, "1", 0.5), f"{n}{d}{t}")
@@ -101,7 +101,7 @@ def test_texts_that_cannot_be_read_are_a_sentence(damage: dict[str, str]) -> Non
 
 
 def test_a_length_below_the_threshold_has_what_the_schedule_predicted_beside_it() -> None:
-    group = LayerGroup("all", (0,), Rotary(128, 128, 10000.0))
+    group = LayerGroup("all", (0,), RotarySpec(128, 128, 10000.0))
     spec = PositionSpec("llama", "t", (group,), Length(4096, "t"), Length(4096, "c"))
     plan = make_plan((1024, 8192), (0.0, 1.0), 1, 0)
     rows = [

@@ -11,19 +11,19 @@ from ropewalk.rope.spec import (
     LearnedPositions,
     Length,
     PositionSpec,
-    Rotary,
+    RotarySpec,
     Window,
 )
 
 
 def spec_of(
-    encoding: Rotary | LearnedPositions, trained: int, window: Window | None = None
+    encoding: RotarySpec | LearnedPositions, trained: int, window: Window | None = None
 ) -> PositionSpec:
     group = LayerGroup("all", (0,), encoding, window)
     return PositionSpec("llama", "test", (group,), Length(trained, "t"), Length(trained, "c"))
 
 
-LLAMA_2 = spec_of(Rotary(128, 128, 10000.0), 4096)
+LLAMA_2 = spec_of(RotarySpec(128, 128, 10000.0), 4096)
 
 
 def test_half_a_window_holds_three_quarters_of_its_distances() -> None:
@@ -62,7 +62,7 @@ def test_a_needle_near_the_question_has_no_distance_against_it() -> None:
 
 
 def test_windows_and_tables_that_end_are_named() -> None:
-    narrow = predict(spec_of(Rotary(128, 128, 10000.0), 4096, Window(512)), 2048)
+    narrow = predict(spec_of(RotarySpec(128, 128, 10000.0), 4096, Window(512)), 2048)
     assert narrow.horizon is None
     assert "no layer sees further back than 512 tokens" in reasons(narrow, 0.0)[0]
     learned = predict(spec_of(LearnedPositions(1024), 1024), 2048)

@@ -15,7 +15,7 @@ from ropewalk.rope.spec import (
     NoPosition,
     Recurrent,
     RelativeBuckets,
-    Rotary,
+    RotarySpec,
     Window,
 )
 
@@ -157,7 +157,7 @@ def test_smollm3_leaves_out_every_fourth_layer_with_or_without_a_type(
     }
     spec = read_config(config)
     rotated, plain = spec.groups
-    assert isinstance(rotated.encoding, Rotary)
+    assert isinstance(rotated.encoding, RotarySpec)
     assert plain.encoding == NoPosition()
     assert plain.layers == tuple(range(3, 36, 4))
 
@@ -168,7 +168,7 @@ def test_gpt_oss_has_sinks_and_a_window_in_every_second_layer() -> None:
     assert (sliding.window, full.window) == (Window(128), None)
     assert sliding.softmax.sinks
     assert full.softmax.sinks
-    assert isinstance(full.encoding, Rotary)
+    assert isinstance(full.encoding, RotarySpec)
     assert isinstance(full.encoding.scaling, Yarn)
     assert not full.encoding.scaling.truncate
 

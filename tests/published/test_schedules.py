@@ -33,19 +33,19 @@ from ropewalk.rope.scaling import (
     Scaling,
     Yarn,
 )
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 
-def rotary(scaling: Scaling = UNSCALED, base: float = 1e4, dim: int = 128) -> Rotary:
-    return Rotary(dim, dim, base, scaling=scaling)
+def rotary(scaling: Scaling = UNSCALED, base: float = 1e4, dim: int = 128) -> RotarySpec:
+    return RotarySpec(dim, dim, base, scaling=scaling)
 
 
-def divisors(encoding: Rotary, length: int | None = None) -> list[float]:
+def divisors(encoding: RotarySpec, length: int | None = None) -> list[float]:
     built = schedule(encoding, length)
     return [a / b for a, b in zip(built.unscaled, built.inv_freq, strict=True)]
 
 
-VECTORS: list[tuple[Rotary, int | None, dict[int, float]]] = [
+VECTORS: list[tuple[RotarySpec, int | None, dict[int, float]]] = [
     (rotary(Yarn(16.0, 4096)), None,
      {0: 1.0, 16: 0.1, 20: 0.0562341, 30: 0.00852684377, 45: 1.517716e-4, 46: 8.3345e-5,
       63: 7.217387e-6}),
@@ -56,13 +56,13 @@ VECTORS: list[tuple[Rotary, int | None, dict[int, float]]] = [
      {15: 0.00129054793, 16: 0.00042955680, 17: 9.7082878e-05, 31: 9.418307e-08}),
     (rotary(Ntk(8.0)), None, {0: 1.0, 1: 0.837848, 63: 1.44347748e-05}),
     (rotary(Yarn(40.0, 4096), dim=64), None, {0: 1.0, 31: 3.3338e-06}),
-    (Rotary(128, 32, 1e4), None, {1: 0.56234}),
+    (RotarySpec(128, 32, 1e4), None, {1: 0.56234}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("encoding", "length", "expected"), VECTORS)
 def test_published_frequencies_come_out(
-    encoding: Rotary, length: int | None, expected: dict[int, float]
+    encoding: RotarySpec, length: int | None, expected: dict[int, float]
 ) -> None:
     ours = scaled_inv_freq(encoding, length)
     for index, value in expected.items():
@@ -190,7 +190,7 @@ PHI_3_SHORT = (
     *(1.05,) * 3, *(1.1,) * 3, *(1.25,) * 2, 1.4, 1.45, 1.55, 1.85, 1.9, *(2.0,) * 19, 2.1, 2.1,
     2.2, *(2.35,) * 4, 2.4, 2.4, 2.65, 2.7, 2.9, 2.95, *(3.05,) * 3,
 )  # fmt: skip
-PHI_3 = Rotary(96, 96, 1e4, scaling=LongRope(PHI_3_SHORT, PHI_3_LONG, 4096, 32.0))
+PHI_3 = RotarySpec(96, 96, 1e4, scaling=LongRope(PHI_3_SHORT, PHI_3_LONG, 4096, 32.0))
 
 
 def test_phi_3_divides_by_its_published_lists_with_its_amplitude_in_both() -> None:

@@ -24,7 +24,7 @@ from ropewalk.rope.spec import (
     Recurrent,
     RelativeBuckets,
     Remark,
-    Rotary,
+    RotarySpec,
     Sinusoidal,
     SoftmaxRule,
     Window,
@@ -32,7 +32,7 @@ from ropewalk.rope.spec import (
 
 
 def llama_3_1(remarks: tuple[Remark, ...] = (), source: str = "rope_theta") -> PositionSpec:
-    rotary = Rotary(128, 128, 5e5, scaling=Llama3(8.0, 1.0, 4.0, 8192), base_source=source)
+    rotary = RotarySpec(128, 128, 5e5, scaling=Llama3(8.0, 1.0, 4.0, 8192), base_source=source)
     return PositionSpec(
         "llama",
         "written by hand",
@@ -44,7 +44,7 @@ def llama_3_1(remarks: tuple[Remark, ...] = (), source: str = "rope_theta") -> P
 
 
 def every_encoding() -> PositionSpec:
-    rotary = Rotary(128, 64, 1e6, "interleaved", sections=(8, 12, 12))
+    rotary = RotarySpec(128, 64, 1e6, "interleaved", sections=(8, 12, 12))
     encodings: tuple[Encoding, ...] = (
         rotary, IncompleteRotary(("base",)), Alibi(None), LearnedPositions(512, 2),
         Sinusoidal(None), RelativeBuckets(32, 128), NoPosition(), Recurrent("mamba"),
@@ -141,9 +141,9 @@ def test_layers_are_ranges_and_many_ranges_are_cut() -> None:
 
 
 def test_which_channels_turn_by_which_axis_is_said() -> None:
-    turns = Rotary(128, 128, 5e6, sections=(24, 20, 20), section_layout="interleaved")
+    turns = RotarySpec(128, 128, 5e6, sections=(24, 20, 20), section_layout="interleaved")
     assert encoding_words(turns).endswith("half layout, sections 24, 20, 20 in turns")
-    latent = Rotary(192, 64, 1e4, "interleaved", placement="last")
+    latent = RotarySpec(192, 64, 1e4, "interleaved", placement="last")
     assert encoding_words(latent) == "rotary, the last 64 of 192 channels, interleaved layout"
 
 

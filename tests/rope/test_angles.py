@@ -20,14 +20,14 @@ from ropewalk.rope.spec import (
     Length,
     NoPosition,
     PositionSpec,
-    Rotary,
+    RotarySpec,
     SoftmaxRule,
     Window,
 )
 
 
-def rotary(scaling: Scaling = UNSCALED, base: float = 1e4) -> Rotary:
-    return Rotary(128, 128, base, scaling=scaling)
+def rotary(scaling: Scaling = UNSCALED, base: float = 1e4) -> RotarySpec:
+    return RotarySpec(128, 128, base, scaling=scaling)
 
 
 def spec(*groups: LayerGroup) -> PositionSpec:

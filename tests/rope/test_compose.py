@@ -24,13 +24,13 @@ from ropewalk.rope.scaling import (
     UnknownScaling,
     Yarn,
 )
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 factors = st.floats(1.0, 64.0)
 
 
-def rotary(scaling: Scaling = UNSCALED) -> Rotary:
-    return Rotary(64, 64, 1e4, scaling=scaling)
+def rotary(scaling: Scaling = UNSCALED) -> RotarySpec:
+    return RotarySpec(64, 64, 1e4, scaling=scaling)
 
 
 @given(factors, factors)
@@ -57,12 +57,14 @@ def test_a_divisor_a_pair_and_linear_commute() -> None:
 @pytest.mark.parametrize("scaling", [Linear(4.0), Ntk(4.0), Yarn(4.0, 4096), DynamicNtk(2.0, 64)])
 def test_any_scaling_may_stand_on_a_larger_base(scaling: Scaling) -> None:
     both = compose(rotary(LargerBase(5e5)), scaling)
-    assert scaled_inv_freq(both, 128) == scaled_inv_freq(Rotary(64, 64, 5e5, scaling=scaling), 128)
+    assert scaled_inv_freq(both, 128) == scaled_inv_freq(
+        RotarySpec(64, 64, 5e5, scaling=scaling), 128
+    )
 
 
 @pytest.mark.parametrize("scaling", [Linear(4.0), Ntk(4.0)])
 def test_the_base_below_a_factor_may_change(scaling: Scaling) -> None:
-    assert compose(rotary(scaling), LargerBase(5e5)) == Rotary(64, 64, 5e5, scaling=scaling)
+    assert compose(rotary(scaling), LargerBase(5e5)) == RotarySpec(64, 64, 5e5, scaling=scaling)
 
 
 def test_the_last_of_two_bases_counts() -> None:

@@ -34,7 +34,7 @@ from ropewalk.rope.scaling import (
     Unscaled,
     Yarn,
 )
-from ropewalk.rope.spec import Rotary, Window
+from ropewalk.rope.spec import RotarySpec, Window
 
 # Liu et al., "Scaling Laws of RoPE-based Extrapolation" (2310.05209), applied to published models.
 CRITICAL = [
@@ -135,7 +135,7 @@ SCALED_HORIZONS: list[tuple[float, int, Scaling, int, int]] = [
 def test_scaled_schedules_have_the_published_horizons(
     base: float, limit: int, scaling: Scaling, length: int, expected: int
 ) -> None:
-    rotary = Rotary(128, 128, base, scaling=scaling)
+    rotary = RotarySpec(128, 128, base, scaling=scaling)
     assert similarity_horizon(scaled_inv_freq(rotary, length), limit) == expected
 
 
@@ -159,7 +159,7 @@ def test_a_head_that_turns_half_of_its_channels_or_fewer_has_no_horizon() -> Non
 
 
 def _turned(scaling: Scaling, trained: int, claimed: int, window: Window | None = None) -> int:
-    rows = pair_rows(Rotary(128, 128, 1e4, scaling=scaling), trained, claimed, window)
+    rows = pair_rows(RotarySpec(128, 128, 1e4, scaling=scaling), trained, claimed, window)
     return sum(bool(row.unseen) for row in rows)
 
 
@@ -177,25 +177,25 @@ def test_a_stretch_equal_to_the_ratio_of_the_lengths_shows_nothing_new(scaling: 
 
 def test_ntk_scaling_shows_new_angles_between_the_critical_and_the_last_pair() -> None:
     # Only the last pair is divided by the whole factor.
-    rows = pair_rows(Rotary(128, 128, 1e4, scaling=Ntk(4.0)), 4096, 16384)
+    rows = pair_rows(RotarySpec(128, 128, 1e4, scaling=Ntk(4.0)), 4096, 16384)
     assert rows[63].divisor == pytest.approx(4.0)
     assert [row.index for row in rows if row.unseen] == list(range(46, 63))
 
 
 def test_dynamic_scaling_is_read_at_the_claimed_length() -> None:
-    rows = pair_rows(Rotary(128, 128, 1e4, scaling=DynamicNtk(2.0, 4096)), 4096, 8192)
+    rows = pair_rows(RotarySpec(128, 128, 1e4, scaling=DynamicNtk(2.0, 4096)), 4096, 8192)
     assert rows[63].divisor == pytest.approx(3.0)  # 2 * 8192 / 4096 - 1
 
 
 def test_llama_3_1_stretches_half_as_far_as_it_claims() -> None:
-    rows = pair_rows(Rotary(128, 128, 5e5, scaling=Llama3(8.0, 1.0, 4.0, 8192)), 8192, 131072)
+    rows = pair_rows(RotarySpec(128, 128, 5e5, scaling=Llama3(8.0, 1.0, 4.0, 8192)), 8192, 131072)
     assert [row.index for row in rows if row.unseen] == list(range(35, 64))
     assert rows[34].divisor == pytest.approx(5.257327, abs=1e-6)
 
 
 def test_longrope_compares_long_factors_with_the_short_ones_of_training() -> None:
     short, long = (2.0,) * 64, (2.0,) * 63 + (16.0,)
-    rotary = Rotary(128, 128, 1e4, scaling=LongRope(short, long, 4096, 8.0))
+    rotary = RotarySpec(128, 128, 1e4, scaling=LongRope(short, long, 4096, 8.0))
     rows = pair_rows(rotary, 4096, 32768)
     assert trained_inv_freq(rotary, 4096, 32768)[63] == rows[63].unscaled / 2.0
     assert rows[63].unseen is False  # swept 8 times further at an eighth of the speed
@@ -205,7 +205,7 @@ def test_longrope_compares_long_factors_with_the_short_ones_of_training() -> Non
 
 def test_a_table_that_training_used_shows_nothing_new_at_its_own_length() -> None:
     divisors = PairDivisors((1.0,) * 32 + (8.0,) * 32)
-    rows = pair_rows(Rotary(128, 128, 1e4, scaling=divisors), 8192, 8192)
+    rows = pair_rows(RotarySpec(128, 128, 1e4, scaling=divisors), 8192, 8192)
     assert rows[63].turns == pytest.approx(8192 * rows[63].inv_freq / (2 * math.pi))
     assert not any(row.unseen for row in rows)
 
@@ -216,9 +216,9 @@ def test_a_window_bounds_the_distances_that_training_and_claim_show() -> None:
 
 
 def test_without_lengths_nothing_is_said_about_training() -> None:
-    for row in pair_rows(Rotary(64, 64, 1e4), None, 4096):
+    for row in pair_rows(RotarySpec(64, 64, 1e4), None, 4096):
         assert (row.turns, row.unseen) == (None, None)
-    for row in pair_rows(Rotary(64, 64, 1e4), 4096, None):
+    for row in pair_rows(RotarySpec(64, 64, 1e4), 4096, None):
         assert row.turns is not None
         assert row.unseen is None
 
@@ -253,9 +253,9 @@ def test_the_distance_of_neighbours_is_that_of_the_vectors_themselves(
 
 
 def test_local_resolution_is_the_closed_form() -> None:
-    one_pair = schedule(Rotary(2, 2, 1e4, scaling=Linear(4.0)))
+    one_pair = schedule(RotarySpec(2, 2, 1e4, scaling=Linear(4.0)))
     assert local_resolution(one_pair) == pytest.approx((1 - math.cos(0.25)) / (1 - math.cos(1)))
-    assert local_resolution(schedule(Rotary(64, 64, 1e4))) == 1.0
+    assert local_resolution(schedule(RotarySpec(64, 64, 1e4))) == 1.0
 
 
 def test_the_smallest_base_is_the_first_of_the_scan_that_holds() -> None:
@@ -275,7 +275,7 @@ def test_a_base_that_cannot_be_is_refused() -> None:
 
 
 def test_pairs_that_stand_still_meet_no_new_angles() -> None:
-    rows = pair_rows(Rotary(64, 64, 1e6, scaling=Proportional(0.25)), 4096, 131072)
+    rows = pair_rows(RotarySpec(64, 64, 1e6, scaling=Proportional(0.25)), 4096, 131072)
     assert [row.index for row in rows if row.wavelength == math.inf] == list(range(8, 32))
     assert not any(row.unseen for row in rows[8:])
     assert similarity_horizon([row.inv_freq for row in rows], 1 << 17) is None

@@ -34,15 +34,15 @@ from ropewalk.rope.scaling import (
     UnknownScaling,
     Yarn,
 )
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 mp = mpmath.mp.clone()
 mp.dps = 50
 Exact = list[mpmath.mpf]
 
 
-def rotary(scaling: Scaling = UNSCALED, base: float = 1e4, dim: int = 128) -> Rotary:
-    return Rotary(dim, dim, base, scaling=scaling)
+def rotary(scaling: Scaling = UNSCALED, base: float = 1e4, dim: int = 128) -> RotarySpec:
+    return RotarySpec(dim, dim, base, scaling=scaling)
 
 
 # The papers' loops, in 50 digits; written from the formulas, one pair at a time.
@@ -107,7 +107,7 @@ def exact_proportional(base: float, head: int, share: float, factor: float) -> E
     return turning + [mp.mpf(0)] * (head // 2 - live)
 
 
-LOOPS: list[tuple[str, Rotary, int | None, Callable[[], Exact]]] = [
+LOOPS: list[tuple[str, RotarySpec, int | None, Callable[[], Exact]]] = [
     ("plain", rotary(), None, lambda: exact_plain(1e4, 128)),
     ("plain d2", rotary(dim=2), None, lambda: exact_plain(1e4, 2)),
     ("linear", rotary(Linear(8.0)), None, lambda: [f / 8 for f in exact_plain(1e4, 128)]),
@@ -137,7 +137,7 @@ LOOPS: list[tuple[str, Rotary, int | None, Callable[[], Exact]]] = [
 @pytest.mark.parametrize(("encoding", "length", "exact"), [c[1:] for c in LOOPS],
                          ids=[c[0] for c in LOOPS])  # fmt: skip
 def test_each_formula_is_the_papers_loop_to_double_precision(
-    encoding: Rotary, length: int | None, exact: Callable[[], Exact]
+    encoding: RotarySpec, length: int | None, exact: Callable[[], Exact]
 ) -> None:
     ours = scaled_inv_freq(encoding, length)
     for mine, true in zip(ours, exact(), strict=True):
@@ -233,7 +233,7 @@ def test_by_parts_never_leaves_the_band_between_kept_and_divided(
 def test_a_share_of_the_pairs_is_no_partial_rotation(quarter: int) -> None:
     dim = 8 * quarter
     whole = scaled_inv_freq(rotary(Proportional(0.5), dim=dim))
-    part = scaled_inv_freq(Rotary(dim, dim // 2, 1e4))
+    part = scaled_inv_freq(RotarySpec(dim, dim // 2, 1e4))
     assert sum(f > 0.0 for f in whole) == len(part)
     assert whole[1] > part[1]
 
@@ -303,7 +303,7 @@ def test_a_fingerprint_tells_frequencies_and_amplitude_apart() -> None:
         (rotary(Yarn(4.0, 4)), "too short for beta_fast"),
     ],
 )
-def test_values_that_give_no_schedule_are_named(encoding: Rotary, message: str) -> None:
+def test_values_that_give_no_schedule_are_named(encoding: RotarySpec, message: str) -> None:
     with pytest.raises(ScheduleError, match=message):
         schedule(encoding)
 

@@ -9,7 +9,7 @@ import pytest
 from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.override import override
 from ropewalk.rope.scaling import UNSCALED, Linear, Scaling
-from ropewalk.rope.spec import LayerGroup, Length, NoPosition, PositionSpec, Rotary, Window
+from ropewalk.rope.spec import LayerGroup, Length, NoPosition, PositionSpec, RotarySpec, Window
 
 MakeSpec = Callable[..., PositionSpec]
 
@@ -24,7 +24,7 @@ def make_spec() -> MakeSpec:
         scaling: Scaling = UNSCALED,
         more: tuple[LayerGroup, ...] = (),
     ) -> PositionSpec:
-        group = LayerGroup("all layers", (0, 1), Rotary(128, 128, 1e4, scaling=scaling))
+        group = LayerGroup("all layers", (0, 1), RotarySpec(128, 128, 1e4, scaling=scaling))
         return PositionSpec(
             "llama",
             "written by hand",
@@ -56,7 +56,7 @@ def test_layers_without_position_do_not_stop_the_arithmetic(make_spec: MakeSpec)
 
 def test_linear_scaling_of_one_layer_type_gives_no_arithmetic(make_spec: MakeSpec) -> None:
     # Gemma 3: factor 8 on the global layers alone; 131072 / 8 is not a length it ever had.
-    local = LayerGroup("local", (2,), Rotary(256, 256, 1e4), Window(1024))
+    local = LayerGroup("local", (2,), RotarySpec(256, 256, 1e4), Window(1024))
     length = trained_length(make_spec(scaling=Linear(8.0), claimed=131072, more=(local,)))
     assert (length.tokens, length.stated) == (131072, False)
 

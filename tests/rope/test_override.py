@@ -14,7 +14,7 @@ from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.override import override
 from ropewalk.rope.scaling import UNSCALED, DynamicNtk, Linear, Ntk, Yarn
-from ropewalk.rope.spec import Length, PositionSpec, Rotary
+from ropewalk.rope.spec import Length, PositionSpec, RotarySpec
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -35,7 +35,7 @@ GEMMA3: dict[str, Any] = {
 }
 
 
-def only(spec: PositionSpec) -> Rotary:
+def only(spec: PositionSpec) -> RotarySpec:
     (pair,) = spec.rotary_groups()
     return pair[1]
 
@@ -113,7 +113,7 @@ def test_only_layers_that_see_everything_are_rescaled() -> None:
     spec = read_config(GEMMA3)
     changed = override(spec, "linear:8")
     for before, after in zip(spec.groups, changed.groups, strict=True):
-        assert isinstance(after.encoding, Rotary)
+        assert isinstance(after.encoding, RotarySpec)
         if before.window is None:
             assert after.encoding.scaling == Linear(8.0)
         else:
@@ -130,9 +130,9 @@ def test_where_every_layer_has_a_window_all_are_rescaled() -> None:
 def test_layers_without_position_stay_without() -> None:
     spec = read_config({**LLAMA, "model_type": "smollm3", "num_hidden_layers": 8})
     changed = override(spec, "yarn:2")
-    kept = [g for g in spec.groups if not isinstance(g.encoding, Rotary)]
+    kept = [g for g in spec.groups if not isinstance(g.encoding, RotarySpec)]
     assert kept
-    assert [g for g in changed.groups if not isinstance(g.encoding, Rotary)] == kept
+    assert [g for g in changed.groups if not isinstance(g.encoding, RotarySpec)] == kept
 
 
 def test_none_removes_a_scaling() -> None:
@@ -196,5 +196,5 @@ def test_a_model_that_does_not_turn_is_refused(model_type: str) -> None:
 def test_dynamic_starts_at_the_claimed_length_as_transformers_has_it() -> None:
     spec = read_config(LLAMA)
     (group,) = override(spec, "dynamic:4").groups
-    assert isinstance(group.encoding, Rotary)
+    assert isinstance(group.encoding, RotarySpec)
     assert group.encoding.scaling == DynamicNtk(4.0, spec.claimed.tokens or 0)

@@ -30,7 +30,7 @@ from ropewalk.rope.scaling import (
     depends_on_length,
     name_of,
 )
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 
 def test_every_type_of_the_union_has_a_name() -> None:
@@ -142,6 +142,6 @@ def test_what_published_models_hold_is_accepted() -> None:
     ids=repr,
 )
 def test_what_depends_on_the_length_is_what_changes_with_it(scaling: Scaling) -> None:
-    rotary = Rotary(8, 8, 1e4, scaling=scaling)
+    rotary = RotarySpec(8, 8, 1e4, scaling=scaling)
     changes = schedule(rotary, 64).inv_freq != schedule(rotary, 4096).inv_freq
     assert depends_on_length(scaling) == changes

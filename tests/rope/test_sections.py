@@ -8,7 +8,7 @@ import pytest
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.sections import SectionLayout, pair_axes, used_sections
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_a_section_without_pairs_at_the_end_is_no_axis() -> None:
 )
 def test_what_no_model_can_have_is_refused(changes: dict[str, object], named: str) -> None:
     with pytest.raises(ScheduleError, match=re.escape(named)):
-        Rotary(8, 8, 1e4, **changes)  # type: ignore[arg-type]
+        RotarySpec(8, 8, 1e4, **changes)  # type: ignore[arg-type]

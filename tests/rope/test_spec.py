@@ -26,7 +26,7 @@ from ropewalk.rope.scaling import (
     Unscaled,
     Yarn,
 )
-from ropewalk.rope.spec import LayerGroup, Rotary, SoftmaxRule
+from ropewalk.rope.spec import LayerGroup, RotarySpec, SoftmaxRule
 
 ONES = (1.0,) * 31
 
@@ -58,12 +58,12 @@ def test_an_encoding_without_angles_is_refused_when_it_is_made(
 ) -> None:
     values: dict[str, Any] = {"head_dim": 64, "rotary_dim": 64, "base": 1e4}
     with pytest.raises(ScheduleError, match=message) as told:
-        Rotary(**{**values, **keys})
+        RotarySpec(**{**values, **keys})
     assert len(str(told.value)) < 250
 
 
 def test_sections_that_fit_are_accepted() -> None:
-    assert Rotary(128, 128, 1e6, sections=(16, 24, 24)).sections == (16, 24, 24)
+    assert RotarySpec(128, 128, 1e6, sections=(16, 24, 24)).sections == (16, 24, 24)
 
 
 # Anything at all: plausible numbers, edges, and what is no number.
@@ -128,7 +128,7 @@ def test_any_values_give_finite_angles_or_our_own_error(
 ) -> None:
     kind, arguments, encoding = making
     try:
-        rotary = Rotary(**encoding, scaling=kind(*arguments))
+        rotary = RotarySpec(**encoding, scaling=kind(*arguments))
         group = LayerGroup("all layers", (0,), rotary, softmax=SoftmaxRule(softmax))
         built = frequencies(group, length)
     except RopewalkError as error:

@@ -20,7 +20,7 @@ from ropewalk.decoder import Decoder
 from ropewalk.errors import PositionError
 from ropewalk.proof.loss import windows
 from ropewalk.rope.scaling import Linear, Ntk, Scaling, Yarn
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 TOKENS = 1 << 15
 """Tokens read in one call."""
@@ -178,7 +178,7 @@ def schedules(settings: Settings) -> dict[str, Scaling]:
 def rescaled(model: Decoder, settings: Settings, scaling: Scaling) -> Reading:
     """The reading under another schedule; the decoder turns by its own again afterwards."""
     config = settings.config(settings.variants[0])
-    own = Rotary(config.head_dim, config.head_dim, config.rope_theta)
+    own = RotarySpec(config.head_dim, config.head_dim, config.rope_theta)
     model.turn_by(replace(own, scaling=scaling), FAR * settings.trained_length)
     try:
         return read_beyond(

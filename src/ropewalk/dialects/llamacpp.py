@@ -29,7 +29,7 @@ from ropewalk.rope.scaling import (
     Yarn,
     name_of,
 )
-from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary
+from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec
 
 VERSION = "rules of llama.cpp in autumn 2026"
 
@@ -67,7 +67,7 @@ def write_flags(
     changed = [
         (group, group.encoding)
         for group, present in zip(spec.groups, file.groups, strict=False)
-        if isinstance(group.encoding, Rotary) and _differs(group.encoding, present, served)
+        if isinstance(group.encoding, RotarySpec) and _differs(group.encoding, present, served)
     ]
     if changed:
         require_one_list(spec, served, dialect)
@@ -163,7 +163,7 @@ def _with_length(file: PositionSpec, stated: str) -> PositionSpec:
     for group in file.groups:
         scaling = getattr(group.encoding, "scaling", None)
         fallen = not file.trained.stated and old is not None and _formula_length(scaling) == old
-        if fallen and isinstance(scaling, Yarn) and isinstance(group.encoding, Rotary):
+        if fallen and isinstance(scaling, Yarn) and isinstance(group.encoding, RotarySpec):
             # Its length was the file's own, for want of an original one.
             scaling = replace(scaling, ramp_length=tokens)
             group = replace(group, encoding=replace(group.encoding, scaling=scaling))
@@ -180,8 +180,8 @@ def _formula_length(scaling: Scaling | None) -> int | None:
             return None
 
 
-def _differs(wanted: Rotary, present: LayerGroup, served: int) -> bool:
-    if not isinstance(present.encoding, Rotary):
+def _differs(wanted: RotarySpec, present: LayerGroup, served: int) -> bool:
+    if not isinstance(present.encoding, RotarySpec):
         return True
     return any(
         schedule(wanted, n).fingerprint() != schedule(present.encoding, n).fingerprint()
@@ -189,7 +189,7 @@ def _differs(wanted: Rotary, present: LayerGroup, served: int) -> bool:
     )
 
 
-def _flags(group: LayerGroup, rotary: Rotary, dialect: Dialect) -> str:
+def _flags(group: LayerGroup, rotary: RotarySpec, dialect: Dialect) -> str:
     """The options for one group's schedule."""
     scaling = rotary.scaling
     if group.window is not None:
@@ -244,7 +244,7 @@ def _under(
 ) -> LayerGroup:
     """One group under the options; layers with a window keep what the file says."""
     rotary = group.encoding
-    if not isinstance(rotary, Rotary) or group.window is not None:
+    if not isinstance(rotary, RotarySpec) or group.window is not None:
         return group
     base = numbers.get("--rope-freq-base", rotary.base)
     scale = numbers.get("--rope-scale")

@@ -14,7 +14,7 @@ from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.scaling import LongRope, UnknownScaling, name_of
 from ropewalk.rope.sections import used_sections
-from ropewalk.rope.spec import Encoding, LayerGroup, PositionSpec, Rotary
+from ropewalk.rope.spec import Encoding, LayerGroup, PositionSpec, RotarySpec
 from ropewalk.short import short
 
 SINGLE = 2.5e-7
@@ -120,7 +120,7 @@ def _same_encoding(
     group: LayerGroup, found: Encoding, lengths: list[int | None], dialect: Dialect
 ) -> None:
     wanted = group.encoding
-    if not isinstance(wanted, Rotary) or not isinstance(found, Rotary):
+    if not isinstance(wanted, RotarySpec) or not isinstance(found, RotarySpec):
         if wanted != found:
             raise dialect.refusal(
                 "the encoding of", group.name, f"{_kind(found)} would be read back"
@@ -144,7 +144,7 @@ def _same_encoding(
             raise _schedule_refusal(group, (wanted, ours), (found, theirs), length, dialect)
 
 
-def _channels(rotary: Rotary) -> dict[str, object]:
+def _channels(rotary: RotarySpec) -> dict[str, object]:
     """Which channels turn, and by which axis of position; what says nothing is left alike."""
     return {
         "head_dim": rotary.head_dim,
@@ -166,8 +166,8 @@ def _equal(ours: Schedule, theirs: Schedule, tolerance: float) -> bool:
 
 def _schedule_refusal(
     group: LayerGroup,
-    wanted: tuple[Rotary, Schedule],
-    found: tuple[Rotary, Schedule],
+    wanted: tuple[RotarySpec, Schedule],
+    found: tuple[RotarySpec, Schedule],
     length: int | None,
     dialect: Dialect,
 ) -> ScheduleError:

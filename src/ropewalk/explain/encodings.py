@@ -61,7 +61,7 @@ def explain_encodings(seed: int = 0) -> tuple[EncodingRow, ...]:
 
 def every_encoding() -> tuple[PositionEncoding, ...]:
     """A small module of each kind; of those with parameters, as they are drawn at the start."""
-    rotary = spec.Rotary(HEAD_DIM, HEAD_DIM, 10_000.0)
+    rotary = spec.RotarySpec(HEAD_DIM, HEAD_DIM, 10_000.0)
     return (
         Sinusoidal(D_MODEL),
         Learned(ROWS, D_MODEL),

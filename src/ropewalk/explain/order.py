@@ -59,7 +59,7 @@ def explain_order(seed: int = 0) -> Order:
     encodings: dict[str, PositionEncoding] = {
         "none": NoPosition(),
         "sinusoidal": Sinusoidal(D_MODEL),
-        "rotary": Rotary(spec.Rotary(head_dim, head_dim, 10_000.0)),
+        "rotary": Rotary(spec.RotarySpec(head_dim, head_dim, 10_000.0)),
     }
     return Order(
         first=SENTENCE,

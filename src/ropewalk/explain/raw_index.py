@@ -142,7 +142,7 @@ def _relative_index() -> Relative:
 
 def _relative_rotary() -> Relative:
     """One pair at 1 radian a token: q = k = (1, 0), so the product is the cosine of the gap."""
-    encoding = Rotary(spec.Rotary(2, 2, 10_000.0))
+    encoding = Rotary(spec.RotarySpec(2, 2, 10_000.0))
     near, far = (_product(encoding, *pair) for pair in (NEAR, FAR))
     return Relative("rotary", near, far, measure_vectors(vectors_of(encoding)).residual)
 

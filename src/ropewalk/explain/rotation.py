@@ -18,7 +18,7 @@ from ropewalk import positions
 from ropewalk.explain.steps import Step, rounding, step
 from ropewalk.explain.watch import Parts, Seen, watch
 from ropewalk.rope.scaling import name_of
-from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
+from ropewalk.rope.spec import LayerGroup, PositionSpec, RotarySpec
 from ropewalk.short import short
 
 SHIFT = 100
@@ -75,7 +75,7 @@ def follow_rotation(
     model: Any, parts: Parts, spec: PositionSpec, ids: Tensor, seen: Seen, pieces: tuple[str, ...]
 ) -> Iterator[Rotation]:
     """One `Rotation` for each rotary schedule of `spec`, of the first block that has it."""
-    groups: dict[Rotary, LayerGroup] = {}
+    groups: dict[RotarySpec, LayerGroup] = {}
     for group, rotary in spec.rotary_groups():
         groups.setdefault(rotary, group)
     if not groups:
@@ -93,7 +93,7 @@ def follow_rotation(
 
 def _rotation(
     group: LayerGroup,
-    rotary: Rotary,
+    rotary: RotarySpec,
     pieces: tuple[str, ...],
     still: Seen,
     moved: Seen,

@@ -1,6 +1,6 @@
 """A text followed into a real model: ids, rows, scale, position, the input of the first block.
 
-Each step is computed by our own `InputPath` and `Rotary`, and compared with what the model
+Each step is computed by our own `InputPath` and `RotarySpec`, and compared with what the model
 itself shows through hooks. For rotary models the first layer of each schedule shows q and k
 before and after rotation, and one score at two places with the same gap.
 """
@@ -26,7 +26,7 @@ from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
 from ropewalk.rope.diagnostics import alibi_slopes
-from ropewalk.rope.spec import Alibi, LearnedPositions, PositionSpec, Rotary, Sinusoidal
+from ropewalk.rope.spec import Alibi, LearnedPositions, PositionSpec, RotarySpec, Sinusoidal
 from ropewalk.short import short
 from ropewalk.tables.as_used import scale_of
 
@@ -100,7 +100,7 @@ def trace_gguf(model: Any, tokenizer: Any, text: str, *, name: str, spec: Positi
     layouts = {rotary.layout for _, rotary in own.rotary_groups()}
     groups = tuple(
         replace(group, encoding=replace(group.encoding, layout=layout))
-        if isinstance(group.encoding, Rotary)
+        if isinstance(group.encoding, RotarySpec)
         else group
         for layout in (layouts or {"half"})
         for group in spec.groups
@@ -218,7 +218,7 @@ def _position(
         sentence = f"rows {first} to {first + len(pieces) - 1} of a learned table are added"
         return step("position", sentence, rows, pieces, model=_row(seen.outputs.get("positions")))
     kinds = {type(group.encoding) for group in spec.groups}
-    if Rotary in kinds:
+    if RotarySpec in kinds:
         return Step("position", "nothing is added: q and k are turned inside the blocks")
     if Alibi in kinds:
         return Step("position", "nothing is added: ALiBi lowers the scores inside the blocks")

@@ -25,7 +25,7 @@ from ropewalk.rope.scaling import (
     Scaling,
     Yarn,
 )
-from ropewalk.rope.spec import Extended, Length, PositionSpec, Rotary
+from ropewalk.rope.spec import Extended, Length, PositionSpec, RotarySpec
 from ropewalk.short import short
 
 
@@ -169,7 +169,7 @@ def extended(
     chosen = open_ones or [group for group, _ in rotary]
     groups = tuple(
         replace(group, encoding=stretched(group.encoding, trained, made_for, method))
-        if group in chosen and isinstance(group.encoding, Rotary)
+        if group in chosen and isinstance(group.encoding, RotarySpec)
         else group
         for group in spec.groups
     )
@@ -207,7 +207,7 @@ def trained_length(spec: PositionSpec) -> int:
     return tokens
 
 
-def stretched(rotary: Rotary, trained: int, target: int, method: Method) -> Rotary:
+def stretched(rotary: RotarySpec, trained: int, target: int, method: Method) -> RotarySpec:
     """One encoding under a method. Raises ScheduleError where its formula has no value."""
     source = f"--method {method.name}"
     if isinstance(method, RaisedBase):
@@ -220,7 +220,7 @@ def stretched(rotary: Rotary, trained: int, target: int, method: Method) -> Rota
     return changed
 
 
-def scaling_of(method: Method, rotary: Rotary, trained: int, target: int) -> Scaling:
+def scaling_of(method: Method, rotary: RotarySpec, trained: int, target: int) -> Scaling:
     """The scaling that a method puts on an unscaled encoding.
 
     Raises ScheduleError for values that no schedule can have, and for RaisedBase, which is none.
@@ -246,7 +246,7 @@ def scaling_of(method: Method, rotary: Rotary, trained: int, target: int) -> Sca
     raise ScheduleError(f"{method.name} is a change of base and no scaling")
 
 
-def critical_factors(rotary: Rotary, trained: int, target: int) -> tuple[float, ...]:
+def critical_factors(rotary: RotarySpec, trained: int, target: int) -> tuple[float, ...]:
     """Divisors that grow as NTK's do up to the critical pair, and are s from there on.
 
     s^(i / c) for pairs i below c = d_extra / 2, the first pair that made no full turn in training,
@@ -257,7 +257,7 @@ def critical_factors(rotary: Rotary, trained: int, target: int) -> tuple[float, 
     return tuple(s ** (i / critical) if i < critical else s for i in range(rotary.pairs))
 
 
-def against(plain: Rotary, changed: Rotary, length: int) -> tuple[tuple[float, ...], float]:
+def against(plain: RotarySpec, changed: RotarySpec, length: int) -> tuple[tuple[float, ...], float]:
     """The divisors that turn `plain` as `changed` turns at a length, and the amplitude."""
     before, after = schedule(plain, length), schedule(changed, length)
     pairs = zip(before.inv_freq, after.inv_freq, strict=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 from ropewalk.short import short
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _attention(model: Any, function: Callable[..., Any]) -> Iterator[None]:
         config._attn_implementation = before
 
 
-def _turns_in_halves(model: Any, rotary: Rotary) -> bool:
+def _turns_in_halves(model: Any, rotary: RotarySpec) -> bool:
     """Whether a key of the first layer moves with its position as halves of a head do."""
     import torch
 
@@ -124,7 +124,7 @@ def _turns_in_halves(model: Any, rotary: Rotary) -> bool:
     return bool(torch.allclose(turned, moved, atol=1e-2 * float(moved.abs().max())))
 
 
-def _turn(states: torch.Tensor, by: torch.Tensor, rotary: Rotary) -> torch.Tensor:
+def _turn(states: torch.Tensor, by: torch.Tensor, rotary: RotarySpec) -> torch.Tensor:
     """States (batch, heads, tokens, head dimension) turned on by `by` (tokens,) positions."""
     import torch
 
@@ -137,7 +137,7 @@ def _turn(states: torch.Tensor, by: torch.Tensor, rotary: Rotary) -> torch.Tenso
     return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
 
 
-def _grouped(rotary: Rotary, how: SelfExtend) -> Callable[..., tuple[torch.Tensor, None]]:
+def _grouped(rotary: RotarySpec, how: SelfExtend) -> Callable[..., tuple[torch.Tensor, None]]:
     """An attention function in the terms of transformers' interface."""
     import torch
 

@@ -25,7 +25,7 @@ from ropewalk.proof.statistics import AbsoluteThreshold
 from ropewalk.proof.summary import Share
 from ropewalk.rope.frequencies import ntk_base
 from ropewalk.rope.lengths import trained_length
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 from ropewalk.short import short
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def ropes(spec: PositionSpec, trained: int, target: int) -> tuple[str, ...]:
 
     Raises ModelFileError for a model that does not turn.
     """
-    turned = next((g.encoding for g in spec.groups if isinstance(g.encoding, Rotary)), None)
+    turned = next((g.encoding for g in spec.groups if isinstance(g.encoding, RotarySpec)), None)
     if turned is None:
         raise ModelFileError(f"{MODEL} has no rotary layers, so no schedule stretches it")
     factor = target / trained

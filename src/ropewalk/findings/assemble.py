@@ -15,7 +15,7 @@ from ropewalk.rope.diagnostics import (
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.scaling import UnknownScaling
-from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
+from ropewalk.rope.spec import LayerGroup, PositionSpec, RotarySpec
 
 HORIZON_SEARCH = 1 << 18
 """The longest distance searched for a horizon, in tokens; `Horizon.searched` says how far.
@@ -49,7 +49,7 @@ def audit(spec: PositionSpec, *, name: str = "") -> Audit:
 
 
 def _read_group(
-    group: LayerGroup, rotary: Rotary, trained: int | None, claimed: int | None
+    group: LayerGroup, rotary: RotarySpec, trained: int | None, claimed: int | None
 ) -> RotaryAudit:
     claim = frequencies(group, claimed)
     still = (rotary.head_dim - rotary.rotary_dim) // 2

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq
 from ropewalk.rope.scaling import LongRope, Unscaled, name_of
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
 
 SAME = 1e-5
@@ -30,7 +30,7 @@ class Case:
 
     where: str
     live: tuple[float, ...]
-    rotary: Rotary
+    rotary: RotarySpec
     expected: tuple[float, ...]
     length: int | None
 

@@ -18,7 +18,7 @@ from ropewalk.rope.spec import (
     Length,
     PositionSpec,
     RelativeBuckets,
-    Rotary,
+    RotarySpec,
     Sinusoidal,
 )
 
@@ -108,7 +108,7 @@ def _encodings(spec: PositionSpec) -> Iterator[Finding]:
                     else "Add what is missing from the model's whole configuration; without it no "
                     "angle can be stated.",
                 )
-            case Rotary(scaling=UnknownScaling(name=name)):
+            case RotarySpec(scaling=UnknownScaling(name=name)):
                 yield Finding(
                     "unknown-scaling-type",
                     "warning",

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.findings.result import Audit, RotaryAudit
 from ropewalk.rope.scaling import NAMES, name_of
-from ropewalk.rope.spec import IncompleteRotary, LayerGroup, Rotary
+from ropewalk.rope.spec import IncompleteRotary, LayerGroup, RotarySpec
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -60,7 +60,7 @@ def to_json(audit: Audit) -> dict[str, Json]:
 
 def _group(group: LayerGroup, part: RotaryAudit | None) -> dict[str, Json]:
     encoding = _fields(group.encoding)
-    if isinstance(group.encoding, Rotary | IncompleteRotary):
+    if isinstance(group.encoding, RotarySpec | IncompleteRotary):
         scaling = group.encoding.scaling
         encoding["scaling"] = {
             **_fields(scaling),

@@ -38,7 +38,7 @@ from ropewalk.rope.spec import (
     PositionSpec,
     Recurrent,
     RelativeBuckets,
-    Rotary,
+    RotarySpec,
     Sinusoidal,
 )
 from ropewalk.short import short
@@ -125,19 +125,21 @@ def _by_schedule(spec: PositionSpec, trained: Length) -> Origin:
             return _by_scaling(spec, scaling)
 
 
-def _leading(spec: PositionSpec) -> Rotary | IncompleteRotary | None:
+def _leading(spec: PositionSpec) -> RotarySpec | IncompleteRotary | None:
     """The encoding that carries the length: scaled before plain, unwindowed before windowed."""
 
     def rank(group: LayerGroup) -> tuple[bool, bool, float]:
         encoding = group.encoding
-        scaled = isinstance(encoding, Rotary | IncompleteRotary) and encoding.scaling != UNSCALED
+        scaled = (
+            isinstance(encoding, RotarySpec | IncompleteRotary) and encoding.scaling != UNSCALED
+        )
         return not scaled, group.window is not None, -(getattr(encoding, "base", None) or 0.0)
 
-    found = [g for g in spec.groups if isinstance(g.encoding, Rotary | IncompleteRotary)]
+    found = [g for g in spec.groups if isinstance(g.encoding, RotarySpec | IncompleteRotary)]
     if not found:
         return None
     best = min(found, key=rank).encoding
-    return best if isinstance(best, Rotary | IncompleteRotary) else None
+    return best if isinstance(best, RotarySpec | IncompleteRotary) else None
 
 
 def _by_base(spec: PositionSpec, trained: Length, base: float) -> Origin:
@@ -186,8 +188,8 @@ def _by_yarn(spec: PositionSpec, yarn: Yarn) -> Origin:
     )
 
 
-def _by_divisors(rotary: Rotary | IncompleteRotary, scaling: PairDivisors) -> Origin:
-    rule = baked_llama3(rotary, scaling) if isinstance(rotary, Rotary) else None
+def _by_divisors(rotary: RotarySpec | IncompleteRotary, scaling: PairDivisors) -> Origin:
+    rule = baked_llama3(rotary, scaling) if isinstance(rotary, RotarySpec) else None
     if rule is not None:
         return Origin(
             "llama3",
@@ -201,7 +203,7 @@ def _by_divisors(rotary: Rotary | IncompleteRotary, scaling: PairDivisors) -> Or
     )
 
 
-def baked_llama3(rotary: Rotary, scaling: PairDivisors) -> Llama3 | None:
+def baked_llama3(rotary: RotarySpec, scaling: PairDivisors) -> Llama3 | None:
     """The llama3 rule behind stored divisors, when the published constants reproduce them.
 
     Constants: low 1, high 4, reference length 8192; the factor is the last divisor. Divisors
@@ -210,7 +212,7 @@ def baked_llama3(rotary: Rotary, scaling: PairDivisors) -> Llama3 | None:
     if len(scaling.divisors) != rotary.pairs or not 1.0 < scaling.divisors[-1] <= checks.MOST:
         return None
     rule = Llama3(float(round(scaling.divisors[-1], 3)), 1.0, 4.0, 8192)
-    as_rule = Rotary(rotary.head_dim, rotary.rotary_dim, rotary.base, scaling=rule)
+    as_rule = RotarySpec(rotary.head_dim, rotary.rotary_dim, rotary.base, scaling=rule)
     plain = plain_inv_freq(rotary.base, rotary.rotary_dim)
     made = [p / f for p, f in zip(plain, scaled_inv_freq(as_rule), strict=True)]
     close = all(abs(m - d) <= 1e-4 * d for m, d in zip(made, scaling.divisors, strict=True))
@@ -270,7 +272,9 @@ def _by_scaling(spec: PositionSpec, scaling: Scaling) -> Origin:
 def _linear(spec: PositionSpec, factor: float) -> Origin:
     if factor == 1.0:
         return Origin("as-trained", "As trained: linear scaling by 1 changes nothing.")
-    turned = [g.encoding for g in spec.groups if isinstance(g.encoding, Rotary | IncompleteRotary)]
+    turned = [
+        g.encoding for g in spec.groups if isinstance(g.encoding, RotarySpec | IncompleteRotary)
+    ]
     some = len({encoding.scaling for encoding in turned}) > 1
     where = " on some of the layers" if some else ""
     if spec.model_type.startswith("gemma3"):

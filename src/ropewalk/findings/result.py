@@ -7,7 +7,7 @@ from typing import Literal
 
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.diagnostics import PairRow
-from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, Rotary
+from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec
 from ropewalk.short import short, short_with
 
 Severity = Literal["warning", "note"]
@@ -64,7 +64,7 @@ class RotaryAudit:
     """
 
     group: LayerGroup
-    rotary: Rotary
+    rotary: RotarySpec
     start: Schedule
     claim: Schedule
     pairs: tuple[PairRow, ...]

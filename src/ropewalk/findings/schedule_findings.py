@@ -16,7 +16,7 @@ from ropewalk.rope.scaling import (
     Scaling,
     Yarn,
 )
-from ropewalk.rope.spec import IncompleteRotary, Length, PositionSpec, Rotary
+from ropewalk.rope.spec import IncompleteRotary, Length, PositionSpec, RotarySpec
 
 LENGTH_TOLERANCE = 0.01
 """Lengths within one per cent agree: configurations round them."""
@@ -32,7 +32,7 @@ def schedule_findings(
     """
     about: dict[Finding, list[str]] = {}
     for group in spec.groups:
-        if isinstance(group.encoding, Rotary | IncompleteRotary):
+        if isinstance(group.encoding, RotarySpec | IncompleteRotary):
             scaling = group.encoding.scaling
             for finding in (
                 *_factor_and_lengths(spec, trained, scaling),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ropewalk.findings.diagnosis import Case, differences, explain
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.scaling import UnknownScaling
-from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
+from ropewalk.rope.spec import LayerGroup, PositionSpec, RotarySpec
 from ropewalk.short import short
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ def live_tables(
 
 
 def _candidates(
-    groups: Sequence[tuple[LayerGroup, Rotary]], table: str
-) -> list[tuple[LayerGroup, Rotary]]:
+    groups: Sequence[tuple[LayerGroup, RotarySpec]], table: str
+) -> list[tuple[LayerGroup, RotarySpec]]:
     layer_type = table.removesuffix("inv_freq").rstrip("_")
     named = [pair for pair in groups if pair[0].name.replace(" ", "_") == layer_type]
     return named or list(groups)
@@ -110,7 +110,7 @@ def _check(
     name: str,
     table: torch.Tensor,
     owner: torch.nn.Module,
-    candidates: Sequence[tuple[LayerGroup, Rotary]],
+    candidates: Sequence[tuple[LayerGroup, RotarySpec]],
     length: int | None,
     tolerance: float,
 ) -> TableCheck:

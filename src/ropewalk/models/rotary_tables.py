@@ -16,7 +16,7 @@ from ropewalk.findings.tables import compare_tables, live_tables
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import frequencies, schedule
 from ropewalk.rope.frequencies import schedule_fingerprint as schedule_fingerprint
-from ropewalk.rope.spec import IncompleteRotary, PositionSpec, Rotary
+from ropewalk.rope.spec import IncompleteRotary, PositionSpec, RotarySpec
 
 if TYPE_CHECKING:
     import torch
@@ -102,7 +102,7 @@ def schedule_at(spec: PositionSpec, length: int) -> str:
     return digest.hexdigest()[:16]
 
 
-def _only_rotary(spec: PositionSpec) -> Rotary:
+def _only_rotary(spec: PositionSpec) -> RotarySpec:
     """The one rotary encoding of all layers."""
     encodings = {encoding for _, encoding in spec.rotary_groups()}
     if len(encodings) != 1:
@@ -112,7 +112,7 @@ def _only_rotary(spec: PositionSpec) -> Rotary:
     return encodings.pop()
 
 
-def _rotary_for(table: str, model: Any, spec: PositionSpec) -> Rotary:
+def _rotary_for(table: str, model: Any, spec: PositionSpec) -> RotarySpec:
     """The encoding of the layers that use a table: by the layer type in its name, if it has one."""
     rotary = list(spec.rotary_groups())
     layer_type = table.removesuffix("inv_freq").rstrip("_")

@@ -12,7 +12,7 @@ from typing import Literal
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.sections import pair_axes, used_sections
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
 
 
@@ -61,7 +61,7 @@ class LaidOut:
     attention_factor: float
 
 
-def count_axes(axes: Axes, rotary: Rotary) -> int | None:
+def count_axes(axes: Axes, rotary: RotarySpec) -> int | None:
     """How many axes position ids carry; None where they carry no axis dimension."""
     match axes:
         case OneAxis():
@@ -72,7 +72,7 @@ def count_axes(axes: Axes, rotary: Rotary) -> int | None:
             return len(used_sections(rotary.sections))
 
 
-def choose(rotary: Rotary, axes: Axes | None) -> Axes:
+def choose(rotary: RotarySpec, axes: Axes | None) -> Axes:
     """`axes`, or what the spec says of its sections; checked against the spec.
 
     Raises ScheduleError for a dealing without sections or other than the spec's, and for
@@ -91,14 +91,14 @@ def choose(rotary: Rotary, axes: Axes | None) -> Axes:
     return axes
 
 
-def _stated(rotary: Rotary) -> Axes:
+def _stated(rotary: RotarySpec) -> Axes:
     """What the spec alone says."""
     if not rotary.sections:
         return OneAxis()
     return Interleaved() if rotary.section_layout == "interleaved" else Chunked()
 
 
-def laid_out(rotary: Rotary, axes: Axes, length: int | None) -> LaidOut:
+def laid_out(rotary: RotarySpec, axes: Axes, length: int | None) -> LaidOut:
     """Frequencies and axes of all pairs at a sequence of `length` tokens.
 
     Raises ScheduleError when the pairs cannot be dealt out as asked.
@@ -115,7 +115,7 @@ def laid_out(rotary: Rotary, axes: Axes, length: int | None) -> LaidOut:
             return _axial(rotary, axes, length)
 
 
-def _axial(rotary: Rotary, axes: Axial, length: int | None) -> LaidOut:
+def _axial(rotary: RotarySpec, axes: Axial, length: int | None) -> LaidOut:
     """Equal blocks of pairs, one an axis."""
     count = axes.axes
     if count < 1 or rotary.pairs % count:

@@ -59,7 +59,7 @@ class Rotary(ExactEncoding):
 
     def __init__(
         self,
-        rotary: spec.Rotary,
+        rotary: spec.RotarySpec,
         *,
         axes: Axes | None = None,
         turned: TurnedHeads | None = None,

@@ -37,7 +37,7 @@ class XPos(ExactEncoding):
 
     def __init__(
         self,
-        rotary: spec.Rotary,
+        rotary: spec.RotarySpec,
         *,
         scale_base: float = 512.0,
         centre: int = 0,

@@ -24,7 +24,7 @@ from ropewalk.proof.loss import (
     whole,
 )
 from ropewalk.proof.tokens import Tokens
-from ropewalk.rope.spec import Alibi, NoPosition, PositionSpec, Recurrent, Rotary
+from ropewalk.rope.spec import Alibi, NoPosition, PositionSpec, Recurrent, RotarySpec
 from ropewalk.short import short
 
 PASSAGE = 64
@@ -174,8 +174,8 @@ def _shifts(
 
 def _relative(spec: PositionSpec) -> bool:
     """Whether scores depend on differences of position alone: rotary layers, or none at all."""
-    kinds = (Rotary, Alibi, NoPosition, Recurrent)
-    rotary = any(isinstance(group.encoding, Rotary) for group in spec.groups)
+    kinds = (RotarySpec, Alibi, NoPosition, Recurrent)
+    rotary = any(isinstance(group.encoding, RotarySpec) for group in spec.groups)
     return rotary and all(isinstance(group.encoding, kinds) for group in spec.groups)
 
 

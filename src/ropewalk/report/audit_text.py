@@ -14,7 +14,7 @@ from ropewalk.report.audit_words import encoding_words, layers_words, scaling_wo
 from ropewalk.report.layout import NARROWEST, wrapped
 from ropewalk.report.pair_digest import digest
 from ropewalk.report.text import encodable, visible
-from ropewalk.rope.spec import LayerGroup, Length, Rotary
+from ropewalk.rope.spec import LayerGroup, Length, RotarySpec
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,7 +72,7 @@ def _group(
     if group.window is not None:
         yield from _fact("window", f"{group.window.size} tokens, {group.window.kind}", room)
     rotary = group.encoding
-    if isinstance(rotary, Rotary):
+    if isinstance(rotary, RotarySpec):
         yield from _fact("base", f"{rotary.base:,.10g} ({rotary.base_source})", room)
         source = "" if rotary.scaling_source == "given" else f" ({rotary.scaling_source})"
         yield from _fact("scaling", scaling_words(rotary.scaling) + source, room)

@@ -21,7 +21,7 @@ from ropewalk.rope.spec import (
     NoPosition,
     Recurrent,
     RelativeBuckets,
-    Rotary,
+    RotarySpec,
     Sinusoidal,
     SoftmaxRule,
 )
@@ -33,7 +33,7 @@ MOST_RANGES = 4
 def encoding_words(encoding: Encoding) -> str:
     """What kind of position a layer is told, with the numbers that shape it."""
     match encoding:
-        case Rotary():
+        case RotarySpec():
             last = "the last " if encoding.placement == "last" else ""
             words = (
                 f"rotary, {last}{encoding.rotary_dim} of {encoding.head_dim} channels, "

@@ -27,10 +27,10 @@ from ropewalk.rope.scaling import (
     Yarn,
     name_of,
 )
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 
-def compose(rotary: Rotary, scaling: Scaling) -> Rotary:
+def compose(rotary: RotarySpec, scaling: Scaling) -> RotarySpec:
     """The encoding with `scaling` applied on top of the one that it has.
 
     Raises ScheduleError, with the reason, where that means nothing.

@@ -15,7 +15,7 @@ from ropewalk.errors import LengthError
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq, schedule
 from ropewalk.rope.scaling import LongRope, Proportional
-from ropewalk.rope.spec import Rotary, Window
+from ropewalk.rope.spec import RotarySpec, Window
 from ropewalk.short import short
 
 TURN = 2.0 * math.pi
@@ -44,7 +44,7 @@ class PairRow:
 
 
 def pair_rows(
-    rotary: Rotary, trained: int | None, claimed: int | None, window: Window | None = None
+    rotary: RotarySpec, trained: int | None, claimed: int | None, window: Window | None = None
 ) -> tuple[PairRow, ...]:
     """A row for each of the rotary_dim / 2 pairs, fastest first.
 
@@ -72,7 +72,7 @@ def pair_rows(
     return tuple(rows)
 
 
-def trained_inv_freq(rotary: Rotary, trained: int, claimed: int | None) -> tuple[float, ...]:
+def trained_inv_freq(rotary: RotarySpec, trained: int, claimed: int | None) -> tuple[float, ...]:
     """The frequencies training is taken to have used, radians a token.
 
     - longrope: the short factors, at whose length the trained window lies.

@@ -37,7 +37,7 @@ from ropewalk.rope.scaling import (
     Yarn,
     name_of,
 )
-from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
+from ropewalk.rope.spec import LayerGroup, PositionSpec, RotarySpec
 
 VERY_LONG = 1 << 40
 """A length beyond every switch a schedule may have."""
@@ -46,7 +46,9 @@ _Scaled = tuple[tuple[float, ...], tuple[str, ...]]
 """Inverse frequencies and the rules that gave them."""
 
 
-def frequencies(given: PositionSpec | LayerGroup | Rotary, length: int | None = None) -> Schedule:
+def frequencies(
+    given: PositionSpec | LayerGroup | RotarySpec, length: int | None = None
+) -> Schedule:
     """Everything that multiplies or turns, for a sequence of `length` tokens.
 
     A group brings its softmax rule; a bare encoding has a softmax factor of 1. A spec is taken
@@ -57,19 +59,19 @@ def frequencies(given: PositionSpec | LayerGroup | Rotary, length: int | None = 
     Raises ScheduleError when no schedule can be built, and LengthError for an impossible length.
     """
     match given:
-        case Rotary():
+        case RotarySpec():
             return schedule(given, length)
         case LayerGroup():
             return _of_group(given, length)
         case PositionSpec():
             return _of_spec(given, length)
     raise ScheduleError(
-        f"a schedule is computed from a spec, a group of its layers or a Rotary, not from "
+        f"a schedule is computed from a spec, a group of its layers or a RotarySpec, not from "
         f"{type(given).__name__}"
     )
 
 
-def schedule(rotary: Rotary, length: int | None = None) -> Schedule:
+def schedule(rotary: RotarySpec, length: int | None = None) -> Schedule:
     """The angles of one encoding; see `frequencies`, which also knows the softmax of a group."""
     whole = isinstance(length, Integral) and not isinstance(length, bool)
     if length is not None and not (whole and 0 <= length <= checks.MOST_LENGTH):
@@ -88,12 +90,12 @@ def plain_inv_freq(base: float, rotary_dim: int) -> tuple[float, ...]:
     return tuple(base ** (-2.0 * i / rotary_dim) for i in range(rotary_dim // 2))
 
 
-def scaled_inv_freq(rotary: Rotary, length: int | None = None) -> tuple[float, ...]:
+def scaled_inv_freq(rotary: RotarySpec, length: int | None = None) -> tuple[float, ...]:
     """The inverse frequencies after scaling, radians a token; see `schedule`."""
     return _scaled(rotary, length)[0]
 
 
-def _scaled(rotary: Rotary, length: int | None) -> _Scaled:
+def _scaled(rotary: RotarySpec, length: int | None) -> _Scaled:
     """The inverse frequencies after scaling, and which rules made them."""
     base, dim, scaling = rotary.base, rotary.rotary_dim, rotary.scaling
     plain = plain_inv_freq(base, dim)
@@ -216,7 +218,7 @@ def attention_factor(scaling: Scaling) -> tuple[float, str]:
 
 def _of_group(group: LayerGroup, length: int | None) -> Schedule:
     """A group's schedule with its softmax factor."""
-    if not isinstance(group.encoding, Rotary):
+    if not isinstance(group.encoding, RotarySpec):
         raise ScheduleError(
             f"the layers {group.name!r} are no complete rotary encoding but "
             f"{type(group.encoding).__name__}, so they have no frequencies"

@@ -6,7 +6,7 @@ One function, so that an audit, a proof and an extension of the same files name 
 from __future__ import annotations
 
 from ropewalk.rope.scaling import Linear
-from ropewalk.rope.spec import Length, NoPosition, PositionSpec, Recurrent, Rotary
+from ropewalk.rope.spec import Length, NoPosition, PositionSpec, Recurrent, RotarySpec
 
 
 def trained_length(spec: PositionSpec) -> Length:
@@ -33,7 +33,7 @@ def uniform_linear_factor(spec: PositionSpec) -> float | None:
     """The linear factor that every layer with position shares, or None."""
     placed = [g.encoding for g in spec.groups if not isinstance(g.encoding, NoPosition | Recurrent)]
     factors = {
-        e.scaling.factor if isinstance(e, Rotary) and isinstance(e.scaling, Linear) else None
+        e.scaling.factor if isinstance(e, RotarySpec) and isinstance(e.scaling, Linear) else None
         for e in placed
     }
     return factors.pop() if len(factors) == 1 else None

@@ -24,7 +24,7 @@ from ropewalk.rope.scaling import (
     Yarn,
     name_of,
 )
-from ropewalk.rope.spec import Length, PositionSpec, Rotary
+from ropewalk.rope.spec import Length, PositionSpec, RotarySpec
 
 MOST_FACTOR = 1e6
 """A larger factor is a slip of the keyboard: it turns one token into a million."""
@@ -57,7 +57,7 @@ def override(spec: PositionSpec, text: str) -> PositionSpec:
     chosen = unwindowed or [group for group, _ in rotary]
     groups = tuple(
         replace(group, encoding=_apply(group.encoding, method, value, spec, text))
-        if group in chosen and isinstance(group.encoding, Rotary)
+        if group in chosen and isinstance(group.encoding, RotarySpec)
         else group
         for group in spec.groups
     )
@@ -83,7 +83,9 @@ def _parse(text: str) -> tuple[str, float]:
     return method, value
 
 
-def _apply(rotary: Rotary, method: str, value: float, spec: PositionSpec, text: str) -> Rotary:
+def _apply(
+    rotary: RotarySpec, method: str, value: float, spec: PositionSpec, text: str
+) -> RotarySpec:
     source = f"--rope {text}"
     if method == "none":
         return replace(rotary, scaling=UNSCALED, scaling_source=source)

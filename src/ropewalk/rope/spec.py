@@ -31,8 +31,8 @@ where the part that turns stands behind the part that does not.
 
 @short
 @dataclass(frozen=True, slots=True)
-class Rotary:
-    """Rotary encoding, complete: from this value alone every angle follows.
+class RotarySpec:
+    """RotarySpec encoding, complete: from this value alone every angle follows.
 
     `rotary_dim` channels of each head's `head_dim` are turned; both are even counts of channels.
     `placement` says which channels those are. `sections` splits the pairs over position axes
@@ -98,7 +98,7 @@ class Rotary:
 @short
 @dataclass(frozen=True, slots=True)
 class IncompleteRotary:
-    """Rotary encoding of which the file leaves something out, so that no angle can be stated.
+    """RotarySpec encoding of which the file leaves something out, so that no angle can be stated.
 
     `missing` names what is not there, in the field's terms ("base", "head_dim").
     """
@@ -166,7 +166,7 @@ class Recurrent:
 
 
 Encoding = (
-    Rotary
+    RotarySpec
     | IncompleteRotary
     | Alibi
     | LearnedPositions
@@ -302,8 +302,8 @@ class PositionSpec:
     remarks: tuple[Remark, ...] = ()
     extended: Extended | None = None
 
-    def rotary_groups(self) -> Iterator[tuple[LayerGroup, Rotary]]:
+    def rotary_groups(self) -> Iterator[tuple[LayerGroup, RotarySpec]]:
         """The groups whose angles can be computed, with their encoding."""
         for group in self.groups:
-            if isinstance(group.encoding, Rotary):
+            if isinstance(group.encoding, RotarySpec):
                 yield group, group.encoding

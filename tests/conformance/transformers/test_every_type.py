@@ -19,7 +19,7 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.dialects.hf.families import FACTS
 from ropewalk.positions.axes import Axial, laid_out
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.spec import LayerGroup, PositionSpec, Rotary
+from ropewalk.rope.spec import LayerGroup, PositionSpec, RotarySpec
 
 pytest.importorskip("transformers")
 
@@ -61,7 +61,7 @@ class Judge:
         head, axes = self._image_head(config)
         dealt = model_type in self.upstream.listed["layouts"]["dealt"]
         # What does not share out evenly over the axes stands still.
-        rotary = Rotary(head, head - head % (2 * axes), config.rope_parameters["rope_theta"])
+        rotary = RotarySpec(head, head - head % (2 * axes), config.rope_parameters["rope_theta"])
         mine = laid_out(rotary, Axial(axes, "dealt" if dealt else "own"), None).inv_freq
         blocks = 1 if dealt else axes
         if len(mine) != blocks * len(theirs):
@@ -106,7 +106,7 @@ class Judge:
 
     def _compare(
         self,
-        rotary: Rotary,
+        rotary: RotarySpec,
         theirs: tuple[list[float], float],
         rope: dict[str, Any],
         config: Any,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ropewalk.dialects.gguf import read_gguf
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -21,7 +21,7 @@ TEXT = (
 )
 
 
-def put_in(model: Any, rotary: Rotary, monkeypatch: pytest.MonkeyPatch) -> None:
+def put_in(model: Any, rotary: RotarySpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the model's layers turn queries and keys by `rotary`, computed here."""
     from torch import nn
     from transformers.models.llama import modeling_llama

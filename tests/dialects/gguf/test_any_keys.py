@@ -17,7 +17,7 @@ from ropewalk.dialects.gguf.read import spec_of_header
 from ropewalk.errors import RopewalkError
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.scaling import UnknownScaling
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 NUMBERS = (
     st.sampled_from([0, 1, 2, 8, 32, 64, 128, 4096, 131072, 0.0, 0.1, 0.5, 1.0, 4.0, 1e4, 1e6])
@@ -108,11 +108,11 @@ def test_any_keys_are_read_or_refused_by_our_own_error(
         return
     for group in spec.groups:
         assert math.isfinite(group.softmax.factor)
-        if isinstance(group.encoding, Rotary):
+        if isinstance(group.encoding, RotarySpec):
             _finite(group.encoding, spec, group)
 
 
-def _finite(rotary: Rotary, spec: Any, group: Any) -> None:
+def _finite(rotary: RotarySpec, spec: Any, group: Any) -> None:
     if isinstance(rotary.scaling, UnknownScaling):
         return
     for length in (None, spec.claimed.tokens):

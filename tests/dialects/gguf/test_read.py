@@ -23,7 +23,7 @@ from ropewalk.rope.spec import (
     PositionSpec,
     Recurrent,
     RelativeBuckets,
-    Rotary,
+    RotarySpec,
     Window,
 )
 
@@ -37,9 +37,9 @@ YARN: dict[str, Any] = {
 }
 
 
-def rotary(spec: PositionSpec) -> Rotary:
+def rotary(spec: PositionSpec) -> RotarySpec:
     (group,) = spec.groups
-    assert isinstance(group.encoding, Rotary)
+    assert isinstance(group.encoding, RotarySpec)
     return group.encoding
 
 
@@ -86,8 +86,8 @@ def test_gemma_3_has_two_bases_and_a_full_layer_in_six(gguf_spec: Spec) -> None:
     assert full.layers == (5, 11, 17, 23)
     assert local.window == Window(512)
     assert full.window is None
-    assert isinstance(local.encoding, Rotary)
-    assert isinstance(full.encoding, Rotary)
+    assert isinstance(local.encoding, RotarySpec)
+    assert isinstance(full.encoding, RotarySpec)
     assert (local.encoding.base, local.encoding.scaling) == (1e4, Unscaled())
     assert (full.encoding.base, full.encoding.scaling) == (1e6, Linear(8.0))
     assert (full.encoding.head_dim, full.encoding.layout) == (256, "half")
@@ -109,7 +109,7 @@ def test_gpt_oss_alternates_and_has_sinks(gguf_spec: Spec) -> None:
     groups = by_name(read)
     assert groups["sliding window"].layers == (0, 2)
     assert groups["full attention"].softmax.sinks
-    assert all(isinstance(g.encoding, Rotary) for g in read.groups)
+    assert all(isinstance(g.encoding, RotarySpec) for g in read.groups)
 
 
 def test_llama_4_chunks_and_leaves_every_fourth_layer_without_position(gguf_spec: Spec) -> None:
@@ -130,7 +130,7 @@ def test_smollm_3_leaves_every_fourth_layer_without_position(gguf_spec: Spec) ->
 def test_command_r7b_turns_only_its_windowed_layers(gguf_spec: Spec) -> None:
     groups = by_name(gguf_spec("cohere2", attention__sliding_window=4096))
     assert groups["sliding window"].layers == (0, 1, 2)
-    assert isinstance(groups["sliding window"].encoding, Rotary)
+    assert isinstance(groups["sliding window"].encoding, RotarySpec)
     assert groups["full attention, no position"].layers == (3,)
 
 
@@ -212,7 +212,7 @@ def test_gpt_2_and_bert_have_as_many_positions_as_their_table_has_rows(gguf_spec
     table = {"position_embd.weight": np.zeros((1024, 8), np.float32)}
     for arch in ("gpt2", "bert", "starcoder"):
         assert gguf_spec(arch, table).groups[0].encoding == LearnedPositions(1024)
-    assert isinstance(gguf_spec("nomic-bert").groups[0].encoding, Rotary)
+    assert isinstance(gguf_spec("nomic-bert").groups[0].encoding, RotarySpec)
 
 
 def test_t5_has_buckets_in_encoder_and_decoder(gguf_spec: Spec) -> None:
@@ -235,7 +235,7 @@ def test_hybrids_are_parted_by_their_key_heads(gguf_spec: Spec) -> None:
     assert groups["mamba"].layers == (0, 1, 3)
     assert groups["full attention, no position"].layers == (2,)
     lfm = by_name(gguf_spec("lfm2", attention__head_count_kv=[0, 4, 0, 4]))
-    assert isinstance(lfm["full attention"].encoding, Rotary)
+    assert isinstance(lfm["full attention"].encoding, RotarySpec)
     qwen = by_name(gguf_spec("qwen3next", full_attention_interval=4))
     assert qwen["gated delta net"].layers == (0, 1, 2)
 

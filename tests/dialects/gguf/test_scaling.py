@@ -21,7 +21,7 @@ from ropewalk.rope.scaling import (
 )
 from ropewalk.rope.spec import (
     PositionSpec,
-    Rotary,
+    RotarySpec,
     Window,
 )
 
@@ -45,9 +45,9 @@ PHI3_SHORT = (
 )  # fmt: skip
 
 
-def rotary(spec: PositionSpec) -> Rotary:
+def rotary(spec: PositionSpec) -> RotarySpec:
     (group,) = spec.groups
-    assert isinstance(group.encoding, Rotary)
+    assert isinstance(group.encoding, RotarySpec)
     return group.encoding
 
 
@@ -126,7 +126,7 @@ def test_divisors_of_single_layers_part_the_layers(gguf_spec: Spec) -> None:
     layers = {g.layers: g.encoding for g in read.groups}
     assert set(layers) == {(0, 1, 3), (2,)}
     own = layers[(2,)]
-    assert isinstance(own, Rotary)
+    assert isinstance(own, RotarySpec)
     assert own.scaling == PairDivisors((2.0,) * 64)
     assert len({g.name for g in read.groups}) == 2
 

@@ -38,7 +38,7 @@ from ropewalk.rope.scaling import (
     Unscaled,
     Yarn,
 )
-from ropewalk.rope.spec import Length, PositionSpec, Rotary
+from ropewalk.rope.spec import Length, PositionSpec, RotarySpec
 
 Maker = Callable[..., Path]
 
@@ -69,7 +69,7 @@ def original(make_gguf: Maker, gguf_base: dict[str, Any]) -> Path:
 def scaled(spec: PositionSpec, scaling: Scaling, **changes: Any) -> PositionSpec:
     groups = tuple(
         replace(g, encoding=replace(g.encoding, scaling=scaling, **changes))
-        if isinstance(g.encoding, Rotary)
+        if isinstance(g.encoding, RotarySpec)
         else g
         for g in spec.groups
     )
@@ -192,7 +192,7 @@ def test_gemma_3_keeps_its_windowed_layers(make_gguf: Maker, gguf_base: dict[str
     by_name = {g.name: g.encoding for g in found.groups}
     assert by_name["sliding window"] == {g.name: g.encoding for g in spec.groups}["sliding window"]
     full = by_name["full attention"]
-    assert isinstance(full, Rotary)
+    assert isinstance(full, RotarySpec)
     assert full.scaling == Linear(8.0)
 
 
@@ -337,7 +337,7 @@ def test_gemma_4_s_schedule_comes_back_with_its_fingerprint(
     ours, theirs = (next(s.rotary_groups())[1] for s in (spec, found))
     assert ours.scaling == theirs.scaling == Proportional(0.25)
     assert schedule(ours).fingerprint() == schedule(theirs).fingerprint()
-    of_hf = Rotary(512, 512, ours.base, scaling=Proportional(0.25))
+    of_hf = RotarySpec(512, 512, ours.base, scaling=Proportional(0.25))
     assert schedule(ours).fingerprint() == schedule(of_hf).fingerprint()
 
 

@@ -15,7 +15,7 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.dialects.hf.facts import LearnedFacts, RotaryFacts, Switched, UnrotatedFacts
 from ropewalk.dialects.hf.families import FACTS
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 transformers = pytest.importorskip("transformers")
 
@@ -428,7 +428,7 @@ def _their_schedule(
     return module.inv_freq.tolist(), float(module.attention_scaling)
 
 
-def _rotary(config: dict[str, Any], model_type: str, kind: str | None = None) -> Rotary:
+def _rotary(config: dict[str, Any], model_type: str, kind: str | None = None) -> RotarySpec:
     """The encoding that the reader finds, of one kind of layer."""
     spec = read_config({**config, "model_type": model_type})
     for group, rotary in spec.rotary_groups():
@@ -438,7 +438,7 @@ def _rotary(config: dict[str, Any], model_type: str, kind: str | None = None) ->
     raise AssertionError(f"no rotary group of kind {kind}")
 
 
-def _assert_same(theirs: tuple[list[float], float], ours: Rotary, length: int | None) -> None:
+def _assert_same(theirs: tuple[list[float], float], ours: RotarySpec, length: int | None) -> None:
     """Equal to fp32's rounding; the exponents are fp32 in theirs and fp64 in ours."""
     frequencies, amplitude = theirs
     mine = schedule(ours, length)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.errors import ConfigError, ScheduleError
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 
 GOOD: dict[str, Any] = {
     "model_type": "llama",
@@ -271,11 +271,11 @@ def test_any_json_is_read_or_refused_by_our_own_error(
         assert "config.json" in str(error)  # noqa: PT017 - either outcome is right
         return
     for group in spec.groups:
-        if isinstance(group.encoding, Rotary):
+        if isinstance(group.encoding, RotarySpec):
             _schedule_or_our_error(group.encoding)
 
 
-def _schedule_or_our_error(rotary: Rotary) -> None:
+def _schedule_or_our_error(rotary: RotarySpec) -> None:
     """What was read either makes a schedule or is refused by the schedules' own error."""
     try:
         schedule(rotary, 8192)

@@ -17,12 +17,12 @@ from ropewalk.rope.spec import (
     NoPosition,
     PositionSpec,
     RelativeBuckets,
-    Rotary,
+    RotarySpec,
     Sinusoidal,
 )
 
 KINDS: dict[str, Any] = {
-    "rope": Rotary(head_dim=16, rotary_dim=16, base=5000.0),
+    "rope": RotarySpec(head_dim=16, rotary_dim=16, base=5000.0),
     "alibi": Alibi(heads=2),
     "learned": LearnedPositions(rows=128),
     "sinusoidal": Sinusoidal(rows=128),

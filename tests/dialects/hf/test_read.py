@@ -11,7 +11,7 @@ import pytest
 from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ConfigError
 from ropewalk.rope.scaling import DynamicNtk, Linear, Ntk, UnknownScaling, Unscaled, Yarn
-from ropewalk.rope.spec import IncompleteRotary, NoPosition, PositionSpec, Rotary, Window
+from ropewalk.rope.spec import IncompleteRotary, NoPosition, PositionSpec, RotarySpec, Window
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -29,7 +29,7 @@ YARN: dict[str, Any] = {
 LINEAR = {"rope_type": "linear", "factor": 2.0}
 
 
-def only(spec: PositionSpec) -> Rotary:
+def only(spec: PositionSpec) -> RotarySpec:
     """The one rotary encoding of a spec."""
     ((_, rotary),) = spec.rotary_groups()
     return rotary
@@ -167,7 +167,7 @@ def test_nested_parameters_serve_their_kind_and_null_means_no_position() -> None
         },
     }
     sliding, full = read_config(config).groups
-    assert isinstance(sliding.encoding, Rotary)
+    assert isinstance(sliding.encoding, RotarySpec)
     assert (sliding.encoding.base, sliding.window) == (5000.0, Window(1024))
     assert full.encoding == NoPosition()
     assert full.layers == (1, 3)
@@ -196,7 +196,7 @@ def test_cohere_2_and_exaone_4_rotate_only_their_sliding_layers() -> None:
     for model_type in ("cohere2", "exaone4"):
         spec = read_config({**LLAMA, "model_type": model_type, "sliding_window": 512})
         sliding, full = spec.groups
-        assert isinstance(sliding.encoding, Rotary)
+        assert isinstance(sliding.encoding, RotarySpec)
         assert (full.encoding, full.layers) == (NoPosition(), (3,))
 
 
@@ -254,10 +254,10 @@ def test_layers_of_a_hybrid_that_attend_are_no_states() -> None:
     """Zaya's layers each hold attention; Zamba 2's shared ones do, turned only when asked."""
     shape = {"hidden_size": 2048, "num_attention_heads": 8, "num_hidden_layers": 4}
     zaya = read_config({**shape, "model_type": "zaya"})
-    assert [type(group.encoding).__name__ for group in zaya.groups] == ["Rotary"]
+    assert [type(group.encoding).__name__ for group in zaya.groups] == ["RotarySpec"]
     words = ["mamba", "hybrid", "mamba", "hybrid"]
     zamba = {**shape, "model_type": "zamba2", "layers_block_type": words}
-    for asked, encoding in ((False, "NoPosition"), (True, "Rotary")):
+    for asked, encoding in ((False, "NoPosition"), (True, "RotarySpec")):
         groups = read_config({**zamba, "use_mem_rope": asked}).groups
         by_name = {group.name: group for group in groups}
         assert type(by_name["mamba"].encoding).__name__ == "Recurrent"

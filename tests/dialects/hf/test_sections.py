@@ -12,7 +12,7 @@ from ropewalk.dialects.hf.read import read_config
 from ropewalk.dialects.hf.write import write_config
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.scaling import Yarn
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 FAMILIES = [
     ("qwen2_vl", "Qwen2VLTextConfig", "Qwen2VLRotaryEmbedding", [16, 24, 24], "chunked"),
@@ -22,7 +22,7 @@ FAMILIES = [
 ]
 
 
-def only(spec: PositionSpec) -> Rotary:
+def only(spec: PositionSpec) -> RotarySpec:
     _, rotary = next(iter(spec.rotary_groups()))
     return rotary
 

@@ -34,7 +34,7 @@ from ropewalk.rope.scaling import (
     Unscaled,
     Yarn,
 )
-from ropewalk.rope.spec import Length, PositionSpec, Rotary
+from ropewalk.rope.spec import Length, PositionSpec, RotarySpec
 
 Version = Literal[4, 5]
 
@@ -50,7 +50,7 @@ def scaled(spec: PositionSpec, scaling: Scaling, **changes: Any) -> PositionSpec
     """The spec with every full-attention rotary group on `scaling`."""
     groups = tuple(
         replace(g, encoding=replace(g.encoding, scaling=scaling, **changes))
-        if isinstance(g.encoding, Rotary) and g.window is None
+        if isinstance(g.encoding, RotarySpec) and g.window is None
         else g
         for g in spec.groups
     )
@@ -154,7 +154,7 @@ def test_families_with_their_own_keys_turn_as_written(
     spec = read_config(before)
     groups = tuple(
         replace(g, encoding=replace(g.encoding, scaling=scaling, base=30000.0))
-        if isinstance(g.encoding, Rotary)
+        if isinstance(g.encoding, RotarySpec)
         else g
         for g in spec.groups
     )
@@ -248,7 +248,7 @@ def test_version_4_scales_sliding_layers_of_gemma_3_never() -> None:
     groups = tuple(
         replace(g, encoding=replace(g.encoding, scaling=Linear(2.0)))
         for g in spec.groups
-        if isinstance(g.encoding, Rotary)
+        if isinstance(g.encoding, RotarySpec)
     )
     wanted = replace(spec, groups=groups)
     with pytest.raises(ScheduleError, match=r"sliding layers 'linear'.*write version 5"):

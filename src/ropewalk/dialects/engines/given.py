@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.scaling import Scaling
-from ropewalk.rope.spec import LayerGroup, Rotary
+from ropewalk.rope.spec import LayerGroup, RotarySpec
 from ropewalk.short import short
 
 _Kind = TypeVar("_Kind", bound=Scaling)
@@ -33,7 +33,7 @@ class Given:
     """
 
     group: LayerGroup
-    rotary: Rotary
+    rotary: RotarySpec
     keys: Mapping[str, object]
     config: Mapping[str, object]
     model_type: str
@@ -43,7 +43,7 @@ class Given:
     mla: bool = False
     nested: bool = False
     from_gguf: bool = False
-    bare: Rotary | None = None
+    bare: RotarySpec | None = None
 
     def scaling(self, kind: type[_Kind]) -> _Kind:
         """The scaling as the type by which an engine's table found its rule."""
@@ -74,7 +74,7 @@ class Effect:
     `read`: the keys that this rule reads.
     """
 
-    rotary: Rotary | None
+    rotary: RotarySpec | None
     trained: int | None = None
     softmax: float | None = None
     read: frozenset[str] = frozenset()

@@ -29,7 +29,7 @@ from ropewalk.errors import ScheduleError
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import ntk_base, schedule
 from ropewalk.rope.scaling import Ntk
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 ENGINES: tuple[Engine, ...] = (TRANSFORMERS_5, TRANSFORMERS_4, VLLM, VLLM_OLD, LLAMACPP, MLX)
 
@@ -167,7 +167,7 @@ def _schedule(effect: Effect, given: Given, length: int) -> Schedule | None:
     return replace(schedule(effect.rotary, length), softmax_factor=factor)
 
 
-def _base(rotary: Rotary) -> float:
+def _base(rotary: RotarySpec) -> float:
     """The base that the engine's table is made with."""
     if isinstance(rotary.scaling, Ntk):
         return ntk_base(rotary.base, rotary.rotary_dim, rotary.scaling.factor)
@@ -219,7 +219,7 @@ def _file(config: Mapping[str, object] | None) -> tuple[_Keys, Mapping[str, obje
 
 def _bare(
     config: Mapping[str, object] | None, text: Mapping[str, object]
-) -> tuple[Rotary, ...] | None:
+) -> tuple[RotarySpec, ...] | None:
     """What a reader makes of the file that looks for `rope_theta` and `rope_scaling` alone."""
     if config is None or not text.get("rope_parameters") or text.get("rope_scaling"):
         return None

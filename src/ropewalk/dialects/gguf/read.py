@@ -39,7 +39,7 @@ from ropewalk.rope.spec import (
     PositionSpec,
     Recurrent,
     RelativeBuckets,
-    Rotary,
+    RotarySpec,
     SoftmaxRule,
     Window,
 )
@@ -246,7 +246,7 @@ class _Reader:
             scaling_source = f"{self.keys.arch}: windowed layers are not scaled"
         else:
             scaling, scaling_source = self.scaling.of(layer, base, heads)
-        return Rotary(
+        return RotarySpec(
             heads.head_dim,
             heads.rotary_dim,
             base,
@@ -335,7 +335,11 @@ class _Reader:
         elif self.layers and self.layers == self.facts.scale_by_width_layers and head:
             factor = math.sqrt(head / (self.width_per_head or head))
             rule = "1/sqrt(embedding_length / head_count)"
-        elif self.facts.mla and isinstance(encoding, Rotary) and isinstance(encoding.scaling, Yarn):
+        elif (
+            self.facts.mla
+            and isinstance(encoding, RotarySpec)
+            and isinstance(encoding.scaling, Yarn)
+        ):
             weight = self.scaling.log_multiplier()
             amplitude = attention_factor(encoding.scaling)[0]
             factor = (amplitude * yarn_mscale(encoding.scaling.factor, weight)) ** 2
@@ -366,7 +370,7 @@ class _Reader:
         if self.scaling.llama3_factor is not None:
             source = "the reference length of Llama 3's rule, recognised in rope_freqs.weight"
             return Length(LLAMA3_LENGTH, source, stated=False)
-        rotary = [g.encoding for g in groups if isinstance(g.encoding, Rotary)]
+        rotary = [g.encoding for g in groups if isinstance(g.encoding, RotarySpec)]
         if any(isinstance(r.scaling, Yarn | LongRope) for r in rotary):
             self.keys.remark(
                 "original-length-missing",

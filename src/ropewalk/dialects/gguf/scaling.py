@@ -30,7 +30,7 @@ from ropewalk.rope.scaling import (
     Unscaled,
     Yarn,
 )
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
 
 LLAMA3_LENGTH = 8192
@@ -331,7 +331,7 @@ class ScalingReader:
         """Say so when the divisors are Llama 3's rule for some factor."""
         factor = min(max(float(round(max(values), 4)), 1.0), checks.MOST)
         rule = Llama3(factor, 1.0, 4.0, LLAMA3_LENGTH)
-        rotary = Rotary(rotary_dim, rotary_dim, base, scaling=rule)
+        rotary = RotarySpec(rotary_dim, rotary_dim, base, scaling=rule)
         plain = plain_inv_freq(base, rotary_dim)
         expected = [p / s for p, s in zip(plain, scaled_inv_freq(rotary), strict=True)]
         pairs = zip(values, expected, strict=True)

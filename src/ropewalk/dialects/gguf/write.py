@@ -38,7 +38,7 @@ from ropewalk.rope.scaling import (
     name_of,
 )
 from ropewalk.rope.sections import used_sections
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 from ropewalk.short import short
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def check_holds(spec: PositionSpec, architecture: str) -> None:
     plan_changes(spec, GgufHeader(Path(f"{architecture}.gguf"), 3, 0, stated, {}, 0))
 
 
-def _base(rotary: Rotary) -> float:
+def _base(rotary: RotarySpec) -> float:
     """The base with a fixed larger one taken in."""
     match rotary.scaling:
         case LargerBase(base=base):
@@ -176,7 +176,7 @@ def _base(rotary: Rotary) -> float:
             return rotary.base
 
 
-def _plan_scaling(rotary: Rotary, keys: Keys, facts: ArchFacts, changes: Changes) -> None:
+def _plan_scaling(rotary: RotarySpec, keys: Keys, facts: ArchFacts, changes: Changes) -> None:
     prefix, scaling = "rope.scaling.", rotary.scaling
     match scaling:
         case Unscaled() | LargerBase() | Ntk():

@@ -9,7 +9,7 @@ from ropewalk.dialects.hf.sections import read_sections
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ConfigError, ScheduleError
 from ropewalk.rope.scaling import UNSCALED, Scaling
-from ropewalk.rope.spec import IncompleteRotary, Layout, Length, Rotary
+from ropewalk.rope.spec import IncompleteRotary, Layout, Length, RotarySpec
 
 
 def read_rotary(
@@ -22,7 +22,7 @@ def read_rotary(
     nested: bool,
     local: bool,
     notes: Notes,
-) -> Rotary | IncompleteRotary:
+) -> RotarySpec | IncompleteRotary:
     """The encoding of one kind of layer.
 
     `nested`: the dictionary belongs to one kind of layer. `local`: that kind has the family's
@@ -46,7 +46,7 @@ def _rotary(
     nested: bool,
     local: bool,
     notes: Notes,
-) -> Rotary | IncompleteRotary:
+) -> RotarySpec | IncompleteRotary:
     """As `read_rotary`, with a ScheduleError for what only the values' own types refuse."""
     whole_heads = type_of(rope, notes) == "proportional"
     dims = read_dims(config, rope, facts, notes, local=local, whole_heads=whole_heads)
@@ -70,7 +70,7 @@ def _rotary(
             scaling=scaling,
             reason="; ".join(reasons),
         )
-    return Rotary(
+    return RotarySpec(
         head_dim=dims.head,
         rotary_dim=dims.rotary,
         base=base,

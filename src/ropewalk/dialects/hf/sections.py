@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.rope.sections import SectionLayout, in_turns
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
 
 COUNTS, IN_TURNS = "mrope_section", "mrope_interleaved"
@@ -75,7 +75,7 @@ def read_sections(rope: Section, pairs: int | None, model_type: str, notes: Note
     return Sections(counts, layout)
 
 
-def section_keys(rotary: Rotary) -> dict[str, object]:
+def section_keys(rotary: RotarySpec) -> dict[str, object]:
     """The keys that say of sections what `rotary` does; None takes a key out."""
     if not rotary.sections:
         return {}

@@ -21,7 +21,7 @@ from ropewalk.rope.scaling import (
     Yarn,
     name_of,
 )
-from ropewalk.rope.spec import Rotary
+from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
 
 PARAMETERS = frozenset(
@@ -52,7 +52,7 @@ class Terms:
     anchor: int | None = None
 
 
-def terms_of(rotary: Rotary, model_type: str, dialect: Dialect) -> Terms:
+def terms_of(rotary: RotarySpec, model_type: str, dialect: Dialect) -> Terms:
     """The dictionary that transformers turns by as `rotary` says.
 
     Types that transformers lacks are written as one that computes the same: a larger base for

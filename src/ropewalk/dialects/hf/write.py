@@ -21,7 +21,7 @@ from ropewalk.dialects.hf.sections import section_keys
 from ropewalk.dialects.hf.terms import PARAMETERS, Terms, terms_of
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.dialects.same import Dialect, require_same
-from ropewalk.rope.spec import PositionSpec, Rotary
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 Json = dict[str, object]
 
@@ -76,7 +76,7 @@ def text_part(whole: Json, family: Family) -> Json:
     return part
 
 
-def _refuse_by_family(rotary: Rotary, family: Family, dialect: Dialect) -> None:
+def _refuse_by_family(rotary: RotarySpec, family: Family, dialect: Dialect) -> None:
     kind = terms_of(rotary, family.model_type, dialect).keys["rope_type"]
     if family.model_type in _LONGROPE_ONLY and kind not in ("default", "longrope"):
         raise dialect.refusal(
@@ -134,7 +134,7 @@ class _Writer:
         else:
             self._write_v4(by_kind, kept)
 
-    def _kinds(self) -> Iterator[tuple[str, Rotary]]:
+    def _kinds(self) -> Iterator[tuple[str, RotarySpec]]:
         """Each kind of layer that turns, by transformers' word, and its encoding in the spec."""
         layers = read_layers(self.family.config, self.facts, self.family.model_type, Notes())
         by_layers = {group.layers: group.encoding for group in self.spec.groups}
@@ -142,10 +142,10 @@ class _Writer:
             encoding = by_layers.get(members)
             if not members and len(layers.groups) == len(self.spec.groups):
                 encoding = self.spec.groups[index].encoding
-            if kind.attends and isinstance(encoding, Rotary):
+            if kind.attends and isinstance(encoding, RotarySpec):
                 yield kind.word, encoding
 
-    def _terms(self, rotary: Rotary) -> Terms:
+    def _terms(self, rotary: RotarySpec) -> Terms:
         terms = terms_of(rotary, self.family.model_type, self.dialect)
         if terms.anchor is not None and terms.anchor != self.spec.claimed.tokens:
             raise self.dialect.refusal(
@@ -165,7 +165,7 @@ class _Writer:
             self.text[ORIGINAL] = terms.original
         return terms
 
-    def _kept(self, kind: str, rotary: Rotary) -> Json:
+    def _kept(self, kind: str, rotary: RotarySpec) -> Json:
         """What a rope dictionary holds beside a schedule: sections, scales of queries."""
         served = self.keys.serving(kind) if self.keys.stated else None
         values = served.values if served is not None else {}
@@ -175,7 +175,7 @@ class _Writer:
             if k not in PARAMETERS and not isinstance(v, Mapping) and v is not None
         }
 
-    def _share(self, kind: str, rotary: Rotary) -> Json:
+    def _share(self, kind: str, rotary: RotarySpec) -> Json:
         """The share of a head that turns, where the configuration states one."""
         served = self.keys.serving(kind) if self.keys.stated else None
         if self.facts.trailing:
