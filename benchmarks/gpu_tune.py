@@ -303,7 +303,8 @@ def _prove(
     proof = prove(
         ProofSettings(
             model=str(model), lengths=(options.length // 2, options.length), depths=DEPTHS,
-            trials=options.trials, out=out, device=options.device, controls=0, seconds=seconds,
+            trials=options.trials, out=out, device=options.device, controls=0,
+            minutes=seconds / 60,
             dtype="fp32" if options.device == "cpu" else "bf16", sharing=Sharing.PREFIX,
         )
     )  # fmt: skip

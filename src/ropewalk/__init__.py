@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from ropewalk.findings.live import audit_module
     from ropewalk.inputs import InputPath
     from ropewalk.models.resolve import read_spec, resolve
-    from ropewalk.proof.prove import Proof, ProofSettings
+    from ropewalk.proof.prove import Proof
     from ropewalk.proof.prove import prove as prove_model
+    from ropewalk.proof.settings import ProofSettings
     from ropewalk.rope.angles import Schedule
     from ropewalk.rope.frequencies import frequencies, schedule
     from ropewalk.rope.override import override
@@ -62,7 +63,7 @@ _HOMES = {
     "InputPath": "ropewalk.inputs:InputPath",
     "PositionSpec": "ropewalk.rope.spec:PositionSpec",
     "Proof": "ropewalk.proof.prove:Proof",
-    "ProofSettings": "ropewalk.proof.prove:ProofSettings",
+    "ProofSettings": "ropewalk.proof.settings:ProofSettings",
     "RopewalkError": "ropewalk.errors:RopewalkError",
     "RotarySpec": "ropewalk.rope.spec:RotarySpec",
     "Schedule": "ropewalk.rope.angles:Schedule",

@@ -107,10 +107,9 @@ def test_the_words_are_those_that_are_allowed() -> None:
     from ropewalk.extension import settings as extend
     from ropewalk.extension.tune import settings as tune
     from ropewalk.models import dtypes, resolve
-    from ropewalk.proof.calibration import Calibrate
-    from ropewalk.proof.cells import Sharing
-    from ropewalk.proof.tasks.suite import SUITES, parse_tasks
-    from ropewalk.proof.tasks.suite import TASKS as ASKED
+    from ropewalk.proof.cells import Calibrate, Sharing
+    from ropewalk.proof.tasks import SUITES, parse_tasks
+    from ropewalk.proof.tasks import TASKS as ASKED
 
     assert DTYPES == dtypes.DTYPES
     assert list(KNOWN) == sorted(resolve.KNOWN)

@@ -12,17 +12,14 @@ from rich.console import Console
 from ropewalk.cli.show import find_row
 from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
-from ropewalk.proof.facts import by_task, without_guessing
+from ropewalk.proof.facts import RunFacts
+from ropewalk.proof.statistics.tally import by_task, without_guessing
 from ropewalk.report.run_folder import cell_name
 from ropewalk.report.task_text import print_tasks, task_lines
 
-FACTS = {
-    "lengths": "100,200",
-    "depths": "0.0,1.0",
-    "trials": "6",
-    "controls": "0",
-    "tasks": "single,order,documents",
-}
+FACTS = RunFacts(
+    lengths=(100, 200), depths=(0.0, 1.0), trials=6, tasks=("single", "order", "documents")
+)
 
 
 def rows_of(task: str, hits: int) -> list[Row]:

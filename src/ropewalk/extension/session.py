@@ -25,7 +25,7 @@ from ropewalk.extension.settings import AUTO, SEARCH, ExtendSettings, check_sett
 from ropewalk.extension.vocabulary import check_files
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.proof.progress import Event
-from ropewalk.proof.prove import RUNS
+from ropewalk.proof.settings import RUNS
 from ropewalk.rope.scaling import LongRope
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ropewalk.proof.facts import without_guessing
+from ropewalk.proof.statistics.tally import without_guessing
 from ropewalk.proof.summary import RunSummary
-from ropewalk.proof.tasks.suite import TASKS
+from ropewalk.proof.tasks import TASKS
 from ropewalk.report.layout import Table, lines
 from ropewalk.report.prove_text import print_proof
 from ropewalk.report.text import visible
