@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ropewalk.dialects.gguf.archs import ARCHITECTURES
 from ropewalk.dialects.gguf.header import GgufHeader, TensorInfo
-from ropewalk.dialects.gguf.read import spec_of_header
+from ropewalk.dialects.gguf.reader import spec_of_header
 from ropewalk.errors import RopewalkError
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.scaling import UnknownScaling

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from ropewalk.dialects.hf.read import read_config
+from ropewalk.dialects.hf.reader import read_config
 from ropewalk.dialects.hf.write import write_config
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.scaling import Yarn
