@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
 from ropewalk.errors import ConfigError, RopewalkError
-from ropewalk.rope.spec import Remark
+from ropewalk.rope.spec import Finding
 from ropewalk.short import short
 
 _Item = TypeVar("_Item")
@@ -172,7 +172,7 @@ class Section:
 class Notes:
     """What a reader noticed; each (code, text) once, in the order of noticing."""
 
-    remarks: list[Remark] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def note(self, code: str, text: str, remedy: str = "") -> None:
         """Tell."""
@@ -183,9 +183,9 @@ class Notes:
         self._add(code, text, remedy, "warning")
 
     def _add(self, code: str, text: str, remedy: str, severity: Literal["warning", "note"]) -> None:
-        remark = Remark(code, text, remedy, severity)
-        if remark not in self.remarks:
-            self.remarks.append(remark)
+        finding = Finding(code, severity, text, remedy)
+        if finding not in self.findings:
+            self.findings.append(finding)
 
 
 def load_json(path: Path) -> dict[str, object]:

@@ -8,10 +8,11 @@ and otherwise gives way to the finding of that code.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ropewalk.errors import ScheduleError
 from ropewalk.findings.origin import how_obtained
-from ropewalk.findings.result import Audit, Finding, Horizon, Origin, RotaryAudit
+from ropewalk.findings.result import Audit, Horizon, Origin, RotaryAudit
 from ropewalk.findings.schedule_findings import schedule_findings
 from ropewalk.rope.diagnostics import (
     critical_dimension,
@@ -23,6 +24,7 @@ from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.scaling import UnknownScaling
 from ropewalk.rope.spec import (
+    Finding,
     IncompleteRotary,
     LayerGroup,
     LearnedPositions,
@@ -49,8 +51,8 @@ def find(
     )
     told = {finding.code for finding in own}
     found = [
-        Finding(r.code, r.severity, _sentence(r.text), _sentence(r.remedy))
-        for r in spec.remarks
+        replace(r, text=_sentence(r.text), remedy=_sentence(r.remedy))
+        for r in spec.findings
         if r.remedy or r.code not in told
     ]
     said = {finding.code for finding in found}

@@ -130,4 +130,4 @@ def _finite(rotary: RotarySpec, spec: Any, group: Any) -> None:
 def test_every_architecture_reads_plain_keys(tmp_path: Path, arch: str) -> None:
     spec = spec_of_header(header(tmp_path / "plain.gguf", arch, GOOD, {}))
     assert spec.model_type == arch
-    assert not [remark for remark in spec.remarks if remark.code == "architecture-unknown"]
+    assert not [remark for remark in spec.findings if remark.code == "architecture-unknown"]

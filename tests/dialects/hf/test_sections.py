@@ -129,7 +129,7 @@ def test_a_layout_that_the_family_s_code_does_not_have_is_refused() -> None:
 def test_what_a_reader_might_miss_is_remarked_on(
     config: dict[str, Any], code: str, severity: str
 ) -> None:
-    remarks = {remark.code: remark.severity for remark in read_config(config).remarks}
+    remarks = {remark.code: remark.severity for remark in read_config(config).findings}
     assert remarks.get(code) == severity
 
 

@@ -116,7 +116,7 @@ class _Reader:
             extended=read_text(
                 self.header.metadata.get(GGUF_RECORD), self.keys.where, self.keys.notes
             ),
-            remarks=tuple(self.keys.notes.remarks),
+            findings=tuple(self.keys.notes.findings),
         )
 
     def groups(self) -> tuple[LayerGroup, ...]:

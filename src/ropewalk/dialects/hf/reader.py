@@ -214,7 +214,7 @@ def _spec(
         trained=lengths.trained,
         claimed=lengths.claimed,
         other_lengths=lengths.others,
-        remarks=tuple(notes.remarks),
+        findings=tuple(notes.findings),
     )
 
 
