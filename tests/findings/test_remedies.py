@@ -16,12 +16,12 @@ import pytest
 
 from ropewalk.dialects.engines import engine_views
 from ropewalk.dialects.hf import read_config
-from ropewalk.dialects.hf.write import write_config
 from ropewalk.findings import Audit, audit
 from ropewalk.rope.frequencies import frequencies, plain_inv_freq
 from ropewalk.rope.override import override
 from ropewalk.rope.scaling import Proportional
 from ropewalk.rope.spec import PositionSpec, RotarySpec
+from tests.configurations import write_json
 
 Json = dict[str, Any]
 Follow = Callable[[Json], Json]
@@ -112,7 +112,7 @@ def by_rope(text: str, claimed: int | None = None) -> Follow:
         if claimed is not None:
             config = config | {"max_position_embeddings": claimed}
             spec = override(read_config(config), text)
-        return write_config(spec, config, 5)
+        return write_json(spec, config, 5)
 
     return follow
 
@@ -325,7 +325,7 @@ def test_a_lone_mscale_that_is_removed_leaves_every_engine_at_what_transformers_
     config = scaled(**YARN, mscale=0.707)
     right = frequencies(read_config(config), 4096).attention_factor
     without("rope_scaling", "mscale")(config)
-    views = engine_views(read_config(config), config)
+    views = engine_views(read_config(config))
     assert {view.attention_factor for view in views} == {right}
 
 

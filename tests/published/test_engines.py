@@ -38,7 +38,7 @@ OLD, NEW, HF, CPP, MLX = (
 
 
 def views(config: dict[str, Any], **options: Any) -> dict[str, EngineView]:
-    return {v.engine: v for v in engine_views(read_config(config), config, **options)}
+    return {v.engine: v for v in engine_views(read_config(config), **options)}
 
 
 def amplitudes(config: dict[str, Any], **keys: Any) -> dict[str, float]:

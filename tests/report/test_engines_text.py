@@ -27,7 +27,7 @@ LLAMA: dict[str, Any] = {
 
 
 def lines(config: dict[str, Any], width: int = 80) -> list[str]:
-    views = engine_views(read_config(config), config)
+    views = engine_views(read_config(config))
     return [text for text, _ in engine_lines(views, width)]
 
 

@@ -12,8 +12,6 @@ from ropewalk.cli import options
 
 if TYPE_CHECKING:
     from ropewalk.dialects.engines import EngineView
-    from ropewalk.models.resolve import ModelFiles
-    from ropewalk.rope.spec import PositionSpec
 
 
 class Pairs(StrEnum):
@@ -39,7 +37,11 @@ def audit_command(
 
     files = resolve(model)
     result = audit(read_spec(files), name=files.title)
-    views = _engine_views(files, result.spec) if engines else []
+    views: list[EngineView] = []
+    if engines:
+        from ropewalk.dialects.engines import engine_views
+
+        views = engine_views(result.spec)
     if as_json:
         document = to_json(result)
         if engines:
@@ -56,12 +58,3 @@ def audit_command(
         from ropewalk.report.engines_text import print_engines
 
         print_engines(console(), views)
-
-
-def _engine_views(files: ModelFiles, spec: PositionSpec) -> list[EngineView]:
-    """What each engine computes, by the keys of the file itself where it has such."""
-    from ropewalk.dialects.engines import engine_views
-    from ropewalk.dialects.hf import load_json
-
-    config = None if files.kind == "gguf" else load_json(files.config_path)
-    return engine_views(spec, config)

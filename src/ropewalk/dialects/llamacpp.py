@@ -29,7 +29,7 @@ from ropewalk.rope.scaling import (
     Yarn,
     name_of,
 )
-from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec
+from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec, SourceKind
 
 VERSION = "rules of llama.cpp in autumn 2026"
 
@@ -122,7 +122,7 @@ def read_flags(text: str, file: PositionSpec) -> PositionSpec:
 
 
 def _is_gguf(file: PositionSpec) -> bool:
-    return file.format.startswith("GGUF")
+    return file.source.kind is SourceKind.GGUF
 
 
 def _architecture(file: PositionSpec) -> str | None:

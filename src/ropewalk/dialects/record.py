@@ -10,7 +10,6 @@ know.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 from ropewalk.dialects.values import Notes, Section
@@ -20,11 +19,6 @@ from ropewalk.rope.spec import Extended, PositionSpec
 
 RECORD = "ropewalk_extend"
 GGUF_RECORD = "ropewalk.extend"
-
-
-def with_record(config: Mapping[str, object], record: Extended) -> dict[str, object]:
-    """A configuration with the record in it, in the place of an earlier one."""
-    return {**config, RECORD: record_values(record)}
 
 
 def record_values(record: Extended) -> dict[str, object]:

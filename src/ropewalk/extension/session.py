@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ropewalk.dialects.hf import load_json
+from ropewalk.dialects.hf import load_json, read_config
+from ropewalk.dialects.hf.family import config_source
 from ropewalk.errors import StoreError
 from ropewalk.extension.card import Card
 from ropewalk.extension.fit import check
@@ -112,7 +113,7 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
         )  # fmt: skip
     after = extended(before, settings.target, chosen.stretch.method, chosen.stretch.headroom)
     warnings = _warnings(after)
-    served = options(files, before, after, settings.engine)
+    served = options(before, after, settings.engine)
     written = None
     if settings.out is not None:
         tell.say(f"writing {settings.out}")
@@ -292,11 +293,15 @@ def _write(
         folder, place = files.path, settings.place
         if files.kind == "gguf":
             folder = dequantised(files.path)
+            read = read_config(load_json(folder / "config.json"))
             # The cache is not to be written into through a second name.
             place = "copy"
+        else:
+            read = files.spec
         version = spelling(settings.engine)
-        config = written_config(load_json(folder / "config.json"), after, version)
-        own = own_options(config, after, out.name, settings.engine)
+        own = own_options(
+            written_config(config_source(read), after, version), after, out.name, settings.engine
+        )
         text = replace(card, own=own).markdown()
         written = write_folder(folder, after, out, place=place, card=text, version=version)
         return replace(written, serving=own)
