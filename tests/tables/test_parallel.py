@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from ropewalk.errors import PositionError, UsageError
+from ropewalk.errors import RowError, UsageError
 from ropewalk.inputs import Scale
 from ropewalk.tables.module import TokenEmbedding
 from ropewalk.tables.parallel import RowParallelEmbedding, local_rows
@@ -40,7 +40,7 @@ for rows in (8, 7):
     }
     try:
         spread(torch.tensor([[0, rows]]))
-    except PositionError as error:
+    except RowError as error:
         found[rows]["error"] = str(error)
 try:
     resize(table, 9)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError, ScheduleError
+from ropewalk.errors import LengthError, PositionError, ScheduleError, TensorError, UsageError
 from ropewalk.positions.axes import Axes, OneAxis, choose, count_axes, laid_out
 from ropewalk.positions.base import Description
 from ropewalk.positions.checks import check_axes, check_fit, check_positions
@@ -157,7 +157,7 @@ class Rotary(ExactEncoding):
         Keys have heads of their own count. `k_position_ids` are the keys' positions where they
         are not the queries', as with a cache of un-rotated keys.
 
-        Raises PositionError for ids or shapes that do not fit, ScheduleError as `angles`.
+        Raises a UsageError for ids or shapes that do not fit, ScheduleError as `angles`.
         """
         self.check_ids(position_ids, q, "position_ids", "q")
         own = k_position_ids is not None
@@ -177,7 +177,7 @@ class Rotary(ExactEncoding):
             return turn_both(q, k, q_tables, k_tables, layout, placement)
         for name, heads, x in (("query", turned.query, q), ("key", turned.key, k)):
             if not all(0 <= head < x.shape[1] for head in heads):
-                raise PositionError(
+                raise UsageError(
                     f"{name} heads {list(heads)} are to be turned, and there are {x.shape[1]}, "
                     "counted from 0"
                 )
@@ -193,7 +193,7 @@ class Rotary(ExactEncoding):
         r = self.rotary
         widths = [r.head_dim] if r.placement == "first" else [r.head_dim, r.rotary_dim]
         if x.dim() != 4 or x.shape[-1] not in widths:
-            raise PositionError(
+            raise TensorError(
                 f"{name} has shape {tuple(x.shape)}; this encoding turns (batch, heads, length, "
                 f"{' or '.join(map(str, dict.fromkeys(widths)))})"
             )
@@ -251,10 +251,10 @@ class Rotary(ExactEncoding):
 
 
 def _by_row(position_ids: Tensor, rows: Sequence[int], what: str) -> Tensor:
-    """Ids with a row for each length; one row of ids serves all. Raises PositionError."""
+    """Ids with a row for each length; one row of ids serves all. Raises LengthError."""
     ids = position_ids[None] if position_ids.dim() == 1 else position_ids
     if not rows or ids.shape[-2] not in (1, len(rows)):
-        raise PositionError(
+        raise LengthError(
             f"{what} has shape {tuple(position_ids.shape)} and length holds {len(rows)} numbers; "
             "give one length for all rows, or one a row"
         )

@@ -71,7 +71,7 @@ class TokenEmbedding(nn.Embedding):
     def forward(self, ids: Tensor) -> Tensor:
         """Token ids, integers (batch, sequence) or (sequence,): scaled rows (..., d_model).
 
-        Raises PositionError with row, column, id and the count of rows for an id that has none,
+        Raises RowError with row, column, id and the count of rows for an id that has none,
         before a device can fail an assert. Compiled, it is an assert on the device.
         """
         factor = None if self.scale is None else self.scale.multiplier(self.weight.dtype)
@@ -101,7 +101,7 @@ class TokenEmbedding(nn.Embedding):
 def one_hot_product(ids: Tensor, weight: Tensor) -> Tensor:
     """What a lookup is: one-hot rows (..., rows) times the table (rows, width): (..., width).
 
-    For proofs and small tables: it makes ids x rows numbers. Raises PositionError as a lookup.
+    For proofs and small tables: it makes ids x rows numbers. Raises RowError as a lookup.
     """
     check_ids(ids, weight.shape[0])
     return functional.one_hot(ids.long(), weight.shape[0]).to(weight.dtype) @ weight
