@@ -121,7 +121,7 @@ def test_packed_documents_are_read_as_if_alone(position: Position, ids: Tensor) 
     layout = Layout.of([9, 1, 10])
     row = ids[:1]
     packed = model(
-        row, position_ids=layout.position_ids()[None], documents=layout.documents()[None]
+        row, position_ids=layout.position_ids()[None], segment_ids=layout.segment_ids()[None]
     ).logits
     for start, size in zip(layout.starts, layout.seq_lens, strict=True):
         part = slice(start, start + size)

@@ -59,14 +59,14 @@ def test_packed_rows_are_right_by_their_own_positions(loop: Any, qkv: Draw) -> N
     q, k, v = qkv(length=N)
     lengths = ([3, N - 3], [1, 9, N - 11, 1])
     ids = torch.stack([torch.cat([torch.arange(n) for n in row]) for row in lengths])
-    documents = (ids == 0).cumsum(-1)
+    segment_ids = (ids == 0).cumsum(-1)
     encoding = Alibi(4)
-    options: dict[str, Any] = {"position_ids": ids, "documents": documents}
+    options: dict[str, Any] = {"position_ids": ids, "segment_ids": segment_ids}
     assert plan_attention(q, k, v, encoding, **options).path == "masked features"
     ours = attention(q, k, v, encoding, **options)
 
     def seen(b: int, _h: int, i: int, j: int) -> bool:
-        return j <= i and bool(documents[b, i] == documents[b, j])
+        return j <= i and bool(segment_ids[b, i] == segment_ids[b, j])
 
     close(ours, loop(q, k, v, bias=penalty(encoding.slopes, ids, ids), seen=seen, scale=SCALE))
     # Each document is what it would be alone.

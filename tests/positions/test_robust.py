@@ -18,7 +18,7 @@ from ropewalk.positions.by_layer import ByLayerType
 from ropewalk.positions.exact import exact_device
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
-from ropewalk.positions.rotary import Rotary, TurnedHeads
+from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.xpos import XPos
 from ropewalk.rope import spec
@@ -30,7 +30,7 @@ MAKERS: dict[str, Callable[[], PositionEncoding]] = {
     "rotary": lambda: Rotary(PLAIN),
     "partial interleaved": lambda: Rotary(spec.RotarySpec(8, 4, 10_000.0, "interleaved")),
     "sections": lambda: Rotary(spec.RotarySpec(8, 8, 10_000.0, sections=(2, 1, 1)), axes=Chunked()),
-    "head 0": lambda: Rotary(PLAIN, turned=TurnedHeads((0,), (0,))),
+    "head 0": lambda: Rotary(PLAIN, rotated=RotatedHeads((0,), (0,))),
     "dynamic": lambda: Rotary(
         spec.RotarySpec(8, 8, 10_000.0, scaling=DynamicNtk(2.0, 16)), length=64
     ),

@@ -11,7 +11,7 @@ import torch
 from ropewalk.errors import PositionError, ScheduleError, TensorError, UsageError
 from ropewalk.positions.axes import Axial, Chunked
 from ropewalk.positions.from_mask import position_ids_from_mask
-from ropewalk.positions.rotary import Rotary, TurnedHeads
+from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.positions.turning import to_half, to_interleaved
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import DynamicNtk, Linear, LongRope, Yarn
@@ -135,7 +135,7 @@ def test_head_0_alone_turns_where_the_model_says_so() -> None:
     q, k = vectors(kv_heads=4)
     ids = torch.arange(6)
     all_q, all_k = Rotary(PLAIN).rotate(q, k, ids)
-    one_q, one_k = Rotary(PLAIN, turned=TurnedHeads((0,), (0,))).rotate(q, k, ids)
+    one_q, one_k = Rotary(PLAIN, rotated=RotatedHeads((0,), (0,))).rotate(q, k, ids)
     for one, full, plain in ((one_q, all_q, q), (one_k, all_k, k)):
         assert torch.equal(one[:, 0], full[:, 0])
         assert torch.equal(one[:, 1:], plain[:, 1:])
@@ -144,7 +144,7 @@ def test_head_0_alone_turns_where_the_model_says_so() -> None:
 def test_heads_that_are_not_there_cannot_turn() -> None:
     q, k = vectors()
     with pytest.raises(UsageError, match=r"key heads \[2\] .* there are 2"):
-        Rotary(PLAIN, turned=TurnedHeads((0,), (2,))).rotate(q, k, torch.arange(6))
+        Rotary(PLAIN, rotated=RotatedHeads((0,), (2,))).rotate(q, k, torch.arange(6))
 
 
 def test_one_head_of_keys_is_turned_too() -> None:

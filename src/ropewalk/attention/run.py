@@ -38,8 +38,8 @@ def attention(
     position_ids: Tensor,
     k_position_ids: Tensor | None = None,
     causal: bool = True,
-    documents: Tensor | None = None,
-    k_documents: Tensor | None = None,
+    segment_ids: Tensor | None = None,
+    k_segment_ids: Tensor | None = None,
     window: Window | None = None,
     mask: Tensor | None = None,
     scale: float | None = None,
@@ -53,8 +53,8 @@ def attention(
     tokens (a cache); such keys are taken un-rotated. Without them `causal` goes by the order of
     the row, with them by positions: a query sees keys at its own position and before.
 
-    `documents`, (batch, length) or (length,): tokens see only tokens of the same number, so
-    packed rows need it and padding takes a number of its own; `k_documents` goes with
+    `segment_ids`, (batch, length) or (length,): tokens see only tokens of the same number, so
+    packed rows need it and padding takes a number of its own; `k_segment_ids` goes with
     `k_position_ids`. `window` goes by positions. `mask`: bools, (batch, k_length) for keys or
     broadcasting to (batch, heads, q_length, k_length), True where a key may be seen. A query
     that sees no key gives zeros. `scale` is 1/sqrt(head_dim) unless given (T5: 1.0), and
@@ -64,7 +64,7 @@ def attention(
     for positions, TensorError for shapes, dtypes and masks, UsageError for kernels.
     """
     asked = _Asked(
-        q, k, v, encoding, position_ids, k_position_ids, causal, documents, k_documents, window,
+        q, k, v, encoding, position_ids, k_position_ids, causal, segment_ids, k_segment_ids, window,
         mask, scale, softmax_factor, kernel,
     )  # fmt: skip
     return _run(_prepare(asked))
@@ -79,8 +79,8 @@ def plan_attention(
     position_ids: Tensor,
     k_position_ids: Tensor | None = None,
     causal: bool = True,
-    documents: Tensor | None = None,
-    k_documents: Tensor | None = None,
+    segment_ids: Tensor | None = None,
+    k_segment_ids: Tensor | None = None,
     window: Window | None = None,
     mask: Tensor | None = None,
     scale: float | None = None,
@@ -89,7 +89,7 @@ def plan_attention(
 ) -> AttentionPlan:
     """How `attention` with the same arguments is computed, why, and what it costs."""
     asked = _Asked(
-        q, k, v, encoding, position_ids, k_position_ids, causal, documents, k_documents, window,
+        q, k, v, encoding, position_ids, k_position_ids, causal, segment_ids, k_segment_ids, window,
         mask, scale, softmax_factor, kernel,
     )  # fmt: skip
     return _prepare(asked).plan
@@ -110,8 +110,8 @@ class _Asked:
     position_ids: Tensor
     k_position_ids: Tensor | None
     causal: bool
-    documents: Tensor | None
-    k_documents: Tensor | None
+    segment_ids: Tensor | None
+    k_segment_ids: Tensor | None
     window: Window | None
     mask: Tensor | None
     scale: float | None
@@ -231,21 +231,23 @@ def _visible(asked: _Asked) -> Visible:
             "positions of several axes have no order between queries and cached keys; give "
             "causal=False and a mask"
         )
-    unpaired = (asked.documents is None) != (asked.k_documents is None)
-    if unpaired and not (same and asked.k_documents is None):
-        raise UsageError("with k_position_ids, give documents and k_documents, or neither")
+    unpaired = (asked.segment_ids is None) != (asked.k_segment_ids is None)
+    if unpaired and not (same and asked.k_segment_ids is None):
+        raise UsageError("with k_position_ids, give segment_ids and k_segment_ids, or neither")
     if window is not None and window.size < 1:
         raise UsageError(f"window.size is {window.size}; a query sees itself, so it is 1 or more")
     q_rows = _rows(position_ids)
-    q_documents = _documents(asked.documents, asked.q, "documents")
+    q_segment_ids = _segments(asked.segment_ids, asked.q, "segment_ids")
     visible = Visible(
         q_positions=q_rows,
         k_positions=q_rows if k_position_ids is None else _rows(k_position_ids),
         same_tokens=same,
         causal=asked.causal,
         window=window,
-        q_documents=q_documents,
-        k_documents=q_documents if same else _documents(asked.k_documents, asked.k, "k_documents"),
+        q_segment_ids=q_segment_ids,
+        k_segment_ids=q_segment_ids
+        if same
+        else _segments(asked.k_segment_ids, asked.k, "k_segment_ids"),
         mask=_mask(asked.mask, asked.q, asked.k),
     )
     if asked.causal and visible.whole:
@@ -260,8 +262,8 @@ def _rows(ids: Tensor) -> Tensor:
     return ids.long() if ids.dim() == 2 else ids.long()[None]
 
 
-def _documents(ids: Tensor | None, tokens: Tensor, what: str) -> Tensor | None:
-    """Document numbers as (rows, length)."""
+def _segments(ids: Tensor | None, tokens: Tensor, what: str) -> Tensor | None:
+    """Segment ids as (rows, length)."""
     if ids is None:
         return None
     if ids.is_floating_point() or ids.dim() not in (1, 2):

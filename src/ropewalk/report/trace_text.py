@@ -69,7 +69,7 @@ def _vectors(step: Step, width: int) -> Iterator[str]:
 
 def _rotation(rotation: Rotation) -> Iterator[Piece]:
     yield from _wrapped(
-        f"rotation  block {rotation.block + 1} ({visible(rotation.group)}): {rotation.turned} of "
+        f"rotation  block {rotation.block + 1} ({visible(rotation.group)}): {rotation.rotated} of "
         f"{rotation.head_dim} channels, base {rotation.base:,.10g}, {rotation.layout}, scaling "
         f"{rotation.scaling}",
         hang=10,
