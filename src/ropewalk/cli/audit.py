@@ -43,7 +43,7 @@ def audit_command(
     if as_json:
         document = to_json(result)
         if engines:
-            from ropewalk.findings.engines_json import engines_json
+            from ropewalk.findings.json_form import engines_json
 
             document["engines"] = engines_json(views)
         typer.echo(json.dumps(document, indent=2, allow_nan=False))

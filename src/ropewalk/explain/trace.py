@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.dialects.hf.values import Section
+from ropewalk.dialects.values import Section
 from ropewalk.errors import ModelFileError, PositionError, UsageError
 from ropewalk.explain.rotation import Rotation, follow_rotation
 from ropewalk.explain.steps import Step, rounding, step

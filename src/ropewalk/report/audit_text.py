@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from ropewalk.findings.result import Audit, Finding, Horizon, RotaryAudit
+from ropewalk.findings.result import Audit, Horizon, RotaryAudit
 from ropewalk.report.audit_words import encoding_words, layers_words, scaling_words, softmax_words
 from ropewalk.report.layout import NARROWEST, wrapped
 from ropewalk.report.pair_digest import digest
 from ropewalk.report.text import encodable, visible
-from ropewalk.rope.spec import LayerGroup, Length, RotarySpec
+from ropewalk.rope.spec import Finding, LayerGroup, Length, RotarySpec
 
 if TYPE_CHECKING:
     from rich.console import Console

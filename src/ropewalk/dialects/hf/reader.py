@@ -11,7 +11,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ropewalk.dialects.hf.facts import Facts, LearnedFacts, RotaryFacts
+from ropewalk.dialects.hf.attention import (
+    read_softmax,
+    read_unrotated,
+    unrotated_softmax,
+    usable_rows,
+)
+from ropewalk.dialects.hf.defaults import Facts, LearnedFacts, RotaryFacts
 from ropewalk.dialects.hf.family import Family, find_family
 from ropewalk.dialects.hf.layers import (
     HYBRID_SLIDING,
@@ -23,13 +29,11 @@ from ropewalk.dialects.hf.layers import (
     remark_on_unused_window,
     shaped_for,
 )
-from ropewalk.dialects.hf.lengths import Lengths, read_lengths
-from ropewalk.dialects.hf.record import read_record
+from ropewalk.dialects.hf.length_keys import Lengths, read_lengths
 from ropewalk.dialects.hf.rope import RopeKeys, select_rope
-from ropewalk.dialects.hf.rotary import read_rotary
-from ropewalk.dialects.hf.softmax import read_softmax
-from ropewalk.dialects.hf.unrotated import read_unrotated, unrotated_softmax, usable_rows
-from ropewalk.dialects.hf.values import Notes, Section, load_json
+from ropewalk.dialects.hf.rotation import read_rotary
+from ropewalk.dialects.record import read_record
+from ropewalk.dialects.values import Notes, Section, load_json
 from ropewalk.errors import ConfigError
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
@@ -210,7 +214,7 @@ def _spec(
         trained=lengths.trained,
         claimed=lengths.claimed,
         other_lengths=lengths.others,
-        remarks=tuple(notes.remarks),
+        findings=tuple(notes.findings),
     )
 
 

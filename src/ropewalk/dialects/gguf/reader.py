@@ -19,10 +19,9 @@ from ropewalk.dialects.gguf.archs import (
     UNKNOWN_ARCHITECTURE,
 )
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
-from ropewalk.dialects.gguf.keys import Keys
-from ropewalk.dialects.gguf.record import recorded
+from ropewalk.dialects.gguf.keys import Keys, WindowReader
 from ropewalk.dialects.gguf.scaling import LLAMA3_LENGTH, Heads, ScalingReader
-from ropewalk.dialects.gguf.windows import WindowReader
+from ropewalk.dialects.record import GGUF_RECORD, read_text
 from ropewalk.errors import GgufError, ScheduleError
 from ropewalk.rope.frequencies import attention_factor, yarn_mscale
 from ropewalk.rope.scaling import UNSCALED, LongRope, Scaling, Yarn
@@ -45,7 +44,6 @@ from ropewalk.rope.spec import (
 )
 
 DEFAULT_BASE = 10000.0
-LARGEST_BASE = 1e30
 LARGEST_HEAD = 16384
 MOST_LAYERS = 4096
 T5_MAX_DISTANCE = 128
@@ -82,7 +80,7 @@ class _Reader:
 
     def __init__(self, header: GgufHeader) -> None:
         self.header = header
-        self.keys = Keys(header)
+        self.keys = Keys.of(header)
         known = ARCHITECTURES.get(self.keys.arch)
         self.facts = known or UNKNOWN_ARCHITECTURE
         self.context_length = self.keys.required_count("context_length")
@@ -115,8 +113,10 @@ class _Reader:
             groups=groups,
             trained=self.trained(groups),
             claimed=Length(self.context_length, self.keys.name("context_length")),
-            extended=recorded(self.keys),
-            remarks=tuple(self.keys.remarks),
+            extended=read_text(
+                self.header.metadata.get(GGUF_RECORD), self.keys.where, self.keys.notes
+            ),
+            findings=tuple(self.keys.notes.findings),
         )
 
     def groups(self) -> tuple[LayerGroup, ...]:
@@ -187,12 +187,12 @@ class _Reader:
     @cached_property
     def kv_heads(self) -> tuple[int, ...] | None:
         """Key heads by layer, where the file has them by layer."""
-        return self.keys.counts("attention.head_count_kv", self.layers)
+        return self.keys.by_layer("attention.head_count_kv", self.layers)
 
     @cached_property
     def feed_forward(self) -> tuple[int, ...] | None:
         """Feed-forward widths by layer, where the file has them by layer."""
-        return self.keys.counts("feed_forward_length", self.layers)
+        return self.keys.by_layer("feed_forward_length", self.layers)
 
     def encoding(self, layer: int | None, window: Window | None) -> Encoding:
         """What tells one attention layer of position."""
@@ -265,8 +265,8 @@ class _Reader:
         for suffix in ("rope.freq_base_swa", "rope.freq_base") if local else ("rope.freq_base",):
             value = self.keys.number(suffix)
             if value is not None:
-                if not 1.0 < value < LARGEST_BASE:
-                    self.keys.fail(suffix, value, f"a number between 1 and {LARGEST_BASE:g}")
+                if value <= 1.0:
+                    raise self.keys.wrong(suffix, "a base above 1")
                 return value, self.keys.name(suffix)
             if local and suffix.endswith("_swa") and self.facts.local_base:
                 return self.facts.local_base, f"llama.cpp's base for windows in {self.keys.arch}"
@@ -289,23 +289,23 @@ class _Reader:
             turned = self.keys.count(suffix)
             if turned is not None:
                 if turned % 2 or turned > head:
-                    self.keys.fail(suffix, turned, f"an even number up to the head's {head}")
+                    raise self.keys.wrong(suffix, f"an even number up to the head's {head}")
                 return Heads(head, turned, self.keys.name(suffix))
         if head % 2:
-            self.keys.fail("attention.key_length", head, "an even number of channels to turn")
+            raise self.keys.wrong("attention.key_length", "an even number of channels to turn")
         return Heads(head, head, "the whole head: no rope.dimension_count")
 
     @cached_property
     def width_per_head(self) -> int | None:
         """embedding_length / head_count."""
         width = self.keys.count("embedding_length")
-        heads = self.keys.count("attention.head_count", zero=True)
+        heads = self.keys.count("attention.head_count", least=0)
         return width // heads if width and heads else None
 
     @cached_property
     def sections(self) -> tuple[int, ...]:
         """Pairs for each position axis, without the zeros that fill the array up."""
-        stated = self.keys.counts("rope.dimension_sections", 1) or ()
+        stated = self.keys.by_layer("rope.dimension_sections", 1) or ()
         used = used_sections(stated)
         if used and self.facts.section_layout == "interleaved":
             self.remark_on_leftover_pairs(used)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from ropewalk.dialects.hf.facts import RotaryFacts
-from ropewalk.dialects.hf.rope import BASE_KEYS, read_dims
+from dataclasses import dataclass
+
+from ropewalk.dialects.hf.defaults import RotaryFacts
+from ropewalk.dialects.hf.rope import BASE_KEYS, read_sections
 from ropewalk.dialects.hf.scaling import Surroundings, read_scaling, type_of
-from ropewalk.dialects.hf.sections import read_sections
-from ropewalk.dialects.hf.values import Notes, Section
+from ropewalk.dialects.values import Notes, Section
 from ropewalk.errors import ConfigError, ScheduleError
 from ropewalk.rope.scaling import UNSCALED, Scaling
-from ropewalk.rope.spec import IncompleteRotary, Layout, Length, RotarySpec
+from ropewalk.rope.spec import IncompleteRotary, Layout, Length, Placement, RotarySpec
+from ropewalk.short import short
 
 
 def read_rotary(
@@ -194,3 +196,140 @@ def _layout(config: Section, facts: RotaryFacts) -> Layout:
         if interleaved is not None:
             return "interleaved" if interleaved else "half"
     return facts.layout
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Dims:
+    """Channels of a head, how many of them turn (None where the file does not say), and which."""
+
+    head: int | None
+    rotary: int | None
+    source: str
+    placement: Placement = "first"
+
+
+def read_dims(
+    config: Section,
+    rope: Section,
+    facts: RotaryFacts,
+    notes: Notes,
+    *,
+    local: bool,
+    whole_heads: bool,
+) -> Dims:
+    """Head and rotary dimension, in channels; raises ConfigError when they cannot be.
+
+    `local`: for layers with a window, where a family has other heads there. `whole_heads`: the
+    scaling is defined on whole heads, so that no share of the channels is taken here.
+    """
+    mla = config.count("qk_rope_head_dim")
+    if mla is not None:
+        whole = mla + (config.count("qk_nope_head_dim") or 0)
+        if "qk_nope_head_dim" not in config.values:
+            whole = max(config.count("head_dim") or 0, whole)
+        source = config.name("qk_rope_head_dim")
+        return _checked(Dims(whole, mla, source, "last" if mla < whole else "first"), config)
+    if facts.mla:
+        return Dims(None, None, "qk_rope_head_dim is missing")
+    head, head_source = _head_dim(config, facts, notes, local=local)
+    fixed = config.count("rotary_dim")
+    if fixed is not None and (facts.fixed_schedule or facts.base is None):
+        return _checked(Dims(head, fixed, config.name("rotary_dim")), config)
+    if fixed is not None:
+        notes.note("unread-rotary-dim", f"{config.name('rotary_dim')} is not read by this family")
+    if facts.fixed_schedule and "rotary_dim" not in config.values:
+        return _checked(Dims(head, 64, "transformers' default rotary_dim: 64"), config)
+    share, share_source = (1.0, "") if whole_heads else _share(config, rope, facts)
+    if head is None:
+        return Dims(None, None, head_source)
+    source = head_source if share == 1.0 else f"{share_source} of {head} ({head_source})"
+    placement: Placement = "last" if facts.trailing else "first"
+    return _checked(Dims(head, int(head * share), source, placement), config)
+
+
+def _head_dim(
+    config: Section, facts: RotaryFacts, notes: Notes, *, local: bool
+) -> tuple[int | None, str]:
+    """Channels of a head and where the number is from."""
+    if facts.heads_wide > 1:
+        return _wide_heads(config, facts)
+    if facts.full_head_dim is not None and not local and "per_layer_config" not in config.values:
+        if (stated := config.count("global_head_dim")) is not None:
+            return stated, config.name("global_head_dim")
+        return facts.full_head_dim, f"transformers' default global_head_dim: {facts.full_head_dim}"
+    stated = config.count("head_dim")
+    if stated is not None:
+        return stated, config.name("head_dim")
+    if facts.head_dim is not None and "head_dim" not in config.values:
+        return facts.head_dim, f"transformers' default head_dim: {facts.head_dim}"
+    if facts.base is None and (channels := config.count("kv_channels")) is not None:
+        return channels, config.name("kv_channels")
+    width_key, width = width_of(config)
+    heads_key, heads = heads_of(config)
+    if width is None or heads is None:
+        return None, "head_dim is missing, and so is what it could be derived from"
+    if width % heads:
+        notes.warn(
+            "head-dim-not-whole",
+            f"{width_key} {width} / {heads_key} {heads} is not whole; it is rounded down",
+            "state head_dim",
+        )
+    return max(width // heads, 1), f"{width_key} / {heads_key}"
+
+
+def _wide_heads(config: Section, facts: RotaryFacts) -> tuple[int | None, str]:
+    """Heads of a whole multiple of the usual width."""
+    if (stated := config.count("attention_head_dim")) is not None:
+        return stated, config.name("attention_head_dim")
+    width, heads = width_of(config)[1], heads_of(config)[1]
+    if width is None or heads is None:
+        return None, "hidden_size or num_attention_heads is missing"
+    source = f"{facts.heads_wide} x hidden_size / num_attention_heads"
+    return max(facts.heads_wide * width // heads, 1), source
+
+
+def width_of(config: Section) -> tuple[str, int | None]:
+    """The model's width in channels, by any of its spellings."""
+    return _first(config, ("hidden_size", "n_embd", "d_model", "n_embed"))
+
+
+def heads_of(config: Section) -> tuple[str, int | None]:
+    """The count of query heads, by any of its spellings."""
+    return _first(
+        config,
+        ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_num_attention_heads"),
+    )
+
+
+def _first(config: Section, keys: tuple[str, ...]) -> tuple[str, int | None]:
+    """The first of several spellings that the file has."""
+    for key in keys:
+        if (value := config.count(key)) is not None:
+            return key, value
+    return keys[0], None
+
+
+def _share(config: Section, rope: Section, facts: RotaryFacts) -> tuple[float, str]:
+    """The share of a head that turns: the rope dictionary, then the top, then the default."""
+    value = rope.number("partial_rotary_factor")
+    if value is not None:
+        return value, rope.name("partial_rotary_factor") + f" {value:g}"
+    for key in facts.partial_keys:
+        if (value := config.number(key)) is not None:
+            return value, config.name(key) + f" {value:g}"
+    if facts.base is None:
+        return facts.partial, f"{facts.partial:g}, by the convention of the model's own code,"
+    return facts.partial, f"transformers' default partial_rotary_factor {facts.partial:g}"
+
+
+def _checked(dims: Dims, config: Section) -> Dims:
+    """Dimensions that some rotation can have."""
+    rotary, head = dims.rotary, dims.head
+    if rotary is not None and (rotary < 2 or rotary % 2 or (head is not None and rotary > head)):
+        raise ConfigError(
+            f"{config.where}: {rotary} of {head} channels of a head would turn ({dims.source}); "
+            "an even count from 2 to head_dim is allowed: check head_dim, hidden_size, "
+            "num_attention_heads and partial_rotary_factor"
+        )
+    return dims

@@ -1,10 +1,10 @@
-"""Typed, located access to a configuration written elsewhere.
+"""Typed access to keys and values that were written elsewhere.
 
-A `Section` is one JSON object of a file: the whole of it, or a named part such as
-`text_config` or `rope_scaling`. Its getters return a value of the asked kind, None where the key
-is absent or null, and raise `ConfigError` with file, key, value and what is allowed where the
-value is anything else. Nothing is coerced: "4.0" is not 4.0, and true is not 1.
-`Notes` collects what a reader noticed on the way.
+A `Section` is one object of a file: the whole of a configuration, a named part of it such as
+`text_config` or `rope_scaling`, or the metadata of a GGUF file (`dialects.gguf.keys`). Its getters
+return a value of the asked kind, None where the key is absent or null, and raise an error with
+file, key, value and what is allowed where the value is anything else. Nothing is coerced: "4.0" is
+not 4.0, and true is not 1. `Notes` collects what a reader noticed on the way.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
-from ropewalk.errors import ConfigError
-from ropewalk.rope.spec import Remark
+from ropewalk.errors import ConfigError, RopewalkError
+from ropewalk.rope.spec import Finding
 from ropewalk.short import short
 
 _Item = TypeVar("_Item")
@@ -39,7 +39,7 @@ MAX_NUMBER = 1e15
 @short
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One JSON object, with the names by which to speak of it.
+    """One object of a file, with the names by which to speak of it.
 
     `where` names the file, `path` the object's place in it ("" for the whole file).
     """
@@ -47,6 +47,11 @@ class Section:
     values: Mapping[str, object]
     where: str
     path: str = ""
+
+    error: ClassVar[type[RopewalkError]] = ConfigError
+    typed: ClassVar[bool] = False
+    """Whether the file has types of its own, so that 4096.0 is no whole number and 1 no flag."""
+    usual_remedy: ClassVar[str] = ""
 
     def name(self, key: str) -> str:
         """The key as a reader finds it in the file: "text_config.rope_theta"."""
@@ -57,11 +62,12 @@ class Section:
         """Whether the key is there and not null."""
         return self.values.get(key) is not None
 
-    def wrong(self, key: str, allowed: str, remedy: str = "") -> ConfigError:
+    def wrong(self, key: str, allowed: str, remedy: str = "") -> RopewalkError:
         """The error for a value that is not what its key needs."""
         given = shown(self.values[key]) if key in self.values else "missing"
+        remedy = remedy or self.usual_remedy
         tail = f"; {remedy}" if remedy else ""
-        return ConfigError(f"{self.where}: {self.name(key)} is {given}; {allowed} is allowed{tail}")
+        return self.error(f"{self.where}: {self.name(key)} is {given}; {allowed} is allowed{tail}")
 
     def count(self, key: str, most: int = MAX_COUNT, *, least: int = 1) -> int | None:
         """A whole number from `least` to `most` (channels, heads, layers)."""
@@ -69,7 +75,8 @@ class Section:
         if value is None:
             return None
         allowed = f"a whole number from {least} to {most}"
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        known = int if self.typed else int | float
+        if isinstance(value, bool) or not isinstance(value, known):
             raise self.wrong(key, allowed, _unquote(value))
         # Some tools write whole numbers as 4096.0; only those are taken as whole.
         if not least <= value <= most or value != int(value):
@@ -80,16 +87,17 @@ class Section:
         """A length in tokens."""
         return self.count(key, MAX_LENGTH)
 
-    def number(self, key: str, *, zero: bool = False) -> float | None:
-        """A finite number above 0, or from 0 on when `zero`."""
+    def number(self, key: str, *, zero: bool = False, negative: bool = False) -> float | None:
+        """A finite number above 0; from 0 on when `zero`; of either sign when `negative`."""
         value = self.values.get(key)
         if value is None:
             return None
+        least = f"from {-MAX_NUMBER:g}" if negative else "from 0" if zero else "above 0"
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.wrong(key, f"a number {'from' if zero else 'above'} 0", _unquote(value))
-        if not (0 <= value <= MAX_NUMBER) or (value == 0 and not zero):
-            bound = f"{'from' if zero else 'above'} 0 and up to {MAX_NUMBER:g}"
-            raise self.wrong(key, f"a finite number {bound}")
+            raise self.wrong(key, f"a number {least}", _unquote(value))
+        good = abs(value) <= MAX_NUMBER if negative else 0 <= value <= MAX_NUMBER
+        if not good or (value == 0 and not (zero or negative)):
+            raise self.wrong(key, f"a finite number {least} and up to {MAX_NUMBER:g}")
         return float(value)
 
     def flag(self, key: str) -> bool | None:
@@ -97,7 +105,8 @@ class Section:
         value = self.values.get(key)
         if value is None:
             return None
-        if not isinstance(value, bool | int) or value not in (0, 1):
+        known = bool if self.typed else bool | int
+        if not isinstance(value, known) or value not in (0, 1):
             raise self.wrong(key, "true or false", _unquote(value))
         return bool(value)
 
@@ -117,7 +126,7 @@ class Section:
             return None
         if not isinstance(value, Mapping):
             raise self.wrong(key, "a JSON object, or null")
-        return Section(value, self.where, self.name(key))
+        return replace(self, values=value, path=self.name(key))
 
     def items(self, key: str) -> tuple[object, ...] | None:
         """A list, with whatever is in it."""
@@ -147,7 +156,8 @@ class Section:
         items = self.items(key)
         if items is None:
             return None
-        part = Section({f"[{i}]": item for i, item in enumerate(items)}, self.where, self.name(key))
+        listed = {f"[{i}]": item for i, item in enumerate(items)}
+        part = replace(self, values=listed, path=self.name(key))
         found: list[_Item] = []
         for index in part.values:
             value = read(part, index)
@@ -162,7 +172,7 @@ class Section:
 class Notes:
     """What a reader noticed; each (code, text) once, in the order of noticing."""
 
-    remarks: list[Remark] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def note(self, code: str, text: str, remedy: str = "") -> None:
         """Tell."""
@@ -173,9 +183,9 @@ class Notes:
         self._add(code, text, remedy, "warning")
 
     def _add(self, code: str, text: str, remedy: str, severity: Literal["warning", "note"]) -> None:
-        remark = Remark(code, text, remedy, severity)
-        if remark not in self.remarks:
-            self.remarks.append(remark)
+        finding = Finding(code, severity, text, remedy)
+        if finding not in self.findings:
+            self.findings.append(finding)
 
 
 def load_json(path: Path) -> dict[str, object]:
@@ -236,7 +246,9 @@ def shown(value: object) -> str:
         return f"a list of {len(value)}"
     if isinstance(value, str):
         return json.dumps(value if len(value) <= 60 else value[:57] + "...")
-    return "null" if value is None else str(value).lower()
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value)
 
 
 def _unquote(value: object) -> str:

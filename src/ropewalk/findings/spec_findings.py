@@ -8,12 +8,25 @@ and otherwise gives way to the finding of that code.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from ropewalk.findings.result import Finding, Origin, RotaryAudit
+from ropewalk.errors import ScheduleError
+from ropewalk.findings.origin import how_obtained
+from ropewalk.findings.result import Audit, Horizon, Origin, RotaryAudit
 from ropewalk.findings.schedule_findings import schedule_findings
+from ropewalk.rope.diagnostics import (
+    critical_dimension,
+    pair_rows,
+    similarity_horizon,
+    trained_inv_freq,
+)
+from ropewalk.rope.frequencies import frequencies
+from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.scaling import UnknownScaling
 from ropewalk.rope.spec import (
+    Finding,
     IncompleteRotary,
+    LayerGroup,
     LearnedPositions,
     Length,
     PositionSpec,
@@ -38,8 +51,8 @@ def find(
     )
     told = {finding.code for finding in own}
     found = [
-        Finding(r.code, r.severity, _sentence(r.text), _sentence(r.remedy))
-        for r in spec.remarks
+        replace(r, text=_sentence(r.text), remedy=_sentence(r.remedy))
+        for r in spec.findings
         if r.remedy or r.code not in told
     ]
     said = {finding.code for finding in found}
@@ -152,3 +165,62 @@ def _windows(spec: PositionSpec) -> Iterator[Finding]:
             "text arrives only through several layers.",
             f"Prove retrieval beyond {sizes[-1]} tokens before relying on it.",
         )
+
+
+HORIZON_SEARCH = 1 << 18
+"""The longest distance searched for a horizon, in tokens; `Horizon.searched` says how far.
+
+A window ends the search earlier: no score of its layer spans more.
+"""
+
+
+def audit(spec: PositionSpec, *, name: str = "") -> Audit:
+    """Read `spec` into numbers, an origin and findings. `name` is what to call the model.
+
+    A group whose schedule cannot be computed becomes a finding, not an error: the rest of the
+    model is still described.
+    """
+    trained = trained_length(spec)
+    groups: list[RotaryAudit] = []
+    impossible: list[Finding] = []
+    for group, rotary in spec.rotary_groups():
+        if isinstance(rotary.scaling, UnknownScaling):
+            continue
+        try:
+            groups.append(_read_group(group, rotary, trained.tokens, spec.claimed.tokens))
+        except ScheduleError as error:
+            text = f"{group.name}: no schedule can be built: {error}."
+            remedy = "Correct the value in the file, then audit again."
+            impossible.append(Finding("schedule-impossible", "warning", text, remedy))
+    rotary_groups = tuple(groups)
+    origin = how_obtained(spec, trained)
+    findings = (*impossible, *find(spec, trained, rotary_groups, origin))
+    return Audit(name, spec, trained, rotary_groups, origin, findings)
+
+
+def _read_group(
+    group: LayerGroup, rotary: RotarySpec, trained: int | None, claimed: int | None
+) -> RotaryAudit:
+    claim = frequencies(group, claimed)
+    still = (rotary.head_dim - rotary.rotary_dim) // 2
+
+    def horizon(inv_freq: tuple[float, ...], length: int | None) -> Horizon | None:
+        if length is None or length < 1:
+            return None
+        limit = min(length, HORIZON_SEARCH, group.window.reach if group.window else length)
+        return Horizon(similarity_horizon(inv_freq, limit, still), limit)
+
+    in_training, critical = None, None
+    if trained is not None and trained >= 1:
+        in_training = horizon(trained_inv_freq(rotary, trained, claimed), trained)
+        critical = critical_dimension(rotary.rotary_dim, rotary.base, trained)
+    return RotaryAudit(
+        group=group,
+        rotary=rotary,
+        start=frequencies(group),
+        claim=claim,
+        pairs=pair_rows(rotary, trained, claimed, group.window),
+        critical_dimension=critical,
+        horizon=horizon(claim.inv_freq, claimed),
+        trained_horizon=in_training,
+    )

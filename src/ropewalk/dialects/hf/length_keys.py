@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ropewalk.dialects.hf.facts import BucketFacts, Facts
-from ropewalk.dialects.hf.values import MAX_LENGTH, Notes, Section
+from ropewalk.dialects.hf.defaults import BucketFacts, Facts
+from ropewalk.dialects.values import MAX_LENGTH, Notes, Section
 from ropewalk.rope.spec import Length
 from ropewalk.short import short
 
