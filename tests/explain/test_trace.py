@@ -11,7 +11,7 @@ import torch
 
 from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ModelFileError, PositionError, UsageError
-from ropewalk.explain.steps import Step
+from ropewalk.explain.steps import TraceStep
 from ropewalk.explain.trace import Trace, trace
 from ropewalk.rope.spec import LearnedPositions, PositionSpec, RotarySpec
 
@@ -36,7 +36,7 @@ YARN = {
 }
 
 
-def steps_of(traced: Trace) -> dict[str, Step]:
+def steps_of(traced: Trace) -> dict[str, TraceStep]:
     return {step.name: step for step in traced.steps}
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ropewalk import positions
-from ropewalk.explain.steps import Step, rounding, step
+from ropewalk.explain.steps import TraceStep, rounding, step
 from ropewalk.explain.watch import Parts, Seen, watch
 from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import LayerGroup, PositionSpec, RotarySpec
@@ -66,7 +66,7 @@ class Rotation:
     head_dim: int
     layout: str
     scaling: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TraceStep, ...] = ()
     scores: tuple[Score, ...] = ()
     reason: str = ""
 
@@ -122,7 +122,7 @@ def _rotation(
 
 def _followed(
     encoding: positions.Rotary, block: int, pieces: tuple[str, ...], passes: tuple[Seen, ...]
-) -> tuple[tuple[Step, ...], tuple[Score, ...]]:
+) -> tuple[tuple[TraceStep, ...], tuple[Score, ...]]:
     still, moved, further = passes
     # At position 0 nothing turns, and the amplitude of cos and sin is all there is.
     factor = _factors(encoding)

@@ -22,7 +22,7 @@ _OFFSETS = {
 
 @short
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TableFacts:
     """What is known, each None where the configuration does not say.
 
     `where` is the file, `family` the model_type of transformers or the architecture of a GGUF,
@@ -48,14 +48,14 @@ class Facts:
         return _OFFSETS.get(self.family or "", 0)
 
 
-def facts_of_config(path: Path) -> Facts:
+def facts_of_config(path: Path) -> TableFacts:
     """From a config.json. Raises ConfigError for one that cannot be read, or holds other kinds."""
     whole = Section(load_json(path), str(path))
     inner = whole
     for _ in range(2):
         part = next((key for key in TEXT_PARTS if inner.has(key)), None)
         inner = inner if part is None else inner.section(part) or inner
-    return Facts(
+    return TableFacts(
         where=str(path),
         family=inner.text("model_type") or whole.text("model_type"),
         vocab_size=inner.count("vocab_size", 2**31),
@@ -67,7 +67,7 @@ def facts_of_config(path: Path) -> Facts:
     )
 
 
-def facts_of_gguf(header: GgufHeader) -> Facts:
+def facts_of_gguf(header: GgufHeader) -> TableFacts:
     """From a GGUF header; keys of the architecture without its name before them."""
     arch = header.metadata.get("general.architecture")
     family = arch if isinstance(arch, str) else None
@@ -78,7 +78,7 @@ def facts_of_gguf(header: GgufHeader) -> Facts:
         if key.startswith(before)
     }
     values = Section(own, str(header.path))
-    return Facts(
+    return TableFacts(
         where=str(header.path),
         family=family,
         vocab_size=values.count("vocab_size", 2**31),

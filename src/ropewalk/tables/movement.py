@@ -1,12 +1,15 @@
-"""Two tables set side by side over the tokens they share: what moved, and how far.
+"""Two tables side by side over the tokens they share: what moved, and how far.
+
+Tokens are paired by the bytes that they add to a text, never by id. A byte token (`<0x41>`) is
+shared with a byte token alone. WordPiece has lost its spaces: its `ing` begins a word, which other
+vocabularies write with a space before it, and its `##ing` goes on with one. So where one of the
+two is WordPiece, its pieces are looked for in that spelling first.
 
 Rows are compared as they are, and after the one orthogonal matrix that brings the first table
 closest to the second (Procrustes; Schönemann, Psychometrika 31, 1966), for two trainings may end
-in the same table turned. Where widths differ only relations can be compared: which tokens are a
-token's neighbours.
-
-Tables are read tile by tile, once for the sums and once more for what is left after the turn; no
-copy of either is made.
+in the same table rotated. Where widths differ only relations can be compared: which tokens are a
+token's neighbours. Tables are read tile by tile, once for the sums and once more for what is left
+after the rotation; no copy of either is made.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
 from ropewalk.short import short
-from ropewalk.tables.near import neighbours
-from ropewalk.tables.shared import Shared, shared_tokens
+from ropewalk.tables.search import neighbours
+from ropewalk.tables.vocabulary import Token, TokenKind, Vocabulary
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,7 +78,7 @@ class Overlap:
 
 @short
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class TableComparison:
     """Two tables over their shared tokens.
 
     `kept` numbers the pairs that have a direction in both; `zero` and `not_finite` the others.
@@ -95,11 +98,6 @@ class Comparison:
     aligned: Movement | None
     overlap: Overlap | None
 
-    @property
-    def same_width(self) -> bool:
-        """Whether rows can be compared number by number."""
-        return self.one.width == self.other.width
-
     def label(self, pair: int) -> str:
         """The token of a pair."""
         return self.one.label(self.shared.rows[pair])
@@ -107,7 +105,7 @@ class Comparison:
 
 def compare(
     one: EmbeddingTable, other: EmbeddingTable, *, k: int = 10, sample: int = 500, seed: int = 0
-) -> Comparison:
+) -> TableComparison:
     """Set two tables side by side. `k` neighbours of `sample` tokens, drawn with `seed`, are found.
 
     Raises UsageError for a `k` or `sample` below 1, a `k` that the shared tokens cannot fill,
@@ -124,7 +122,7 @@ def compare(
             f"k is {k}, and {len(sums.kept)} shared tokens have a direction in both tables; ask "
             f"for at most {len(sums.kept) - 1}"
         )
-    return Comparison(
+    return TableComparison(
         one=one,
         other=other,
         shared=shared,
@@ -274,3 +272,122 @@ def _first(values: Tensor, count: int) -> list[int]:
     known = (~torch.isnan(values)).nonzero()[:, 0]
     order = torch.argsort(values[known], stable=True)[:count]
     return [int(i) for i in known[order]]
+
+
+Key = tuple[bytes, bool]
+"""A token's bytes, and whether it is a byte token."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Rows of one table and the rows of the other that stand for the same token.
+
+    `rows` and `others` in step, ascending by `rows`. `tokens` and `other_tokens` count the tokens
+    with a row; `several` those left out because their bytes have several rows that no piece
+    tells apart. `rule` says how they were paired.
+    """
+
+    rows: tuple[int, ...]
+    others: tuple[int, ...]
+    tokens: int
+    other_tokens: int
+    several: int
+    rule: str
+
+    def __len__(self) -> int:
+        """How many tokens are shared."""
+        return len(self.rows)
+
+
+def shared_tokens(one: EmbeddingTable, other: EmbeddingTable) -> Shared:
+    """The rows of two tables that stand for the same token; rows without a token for none.
+
+    Tables that both have no vocabulary are paired by row number. Raises UsageError where only
+    one has a vocabulary, and where nothing is shared.
+    """
+    mine, theirs = one.vocabulary, other.vocabulary
+    if mine is None and theirs is None:
+        rows = tuple(range(min(one.rows, other.rows)))
+        rule = "by row number, for neither has a vocabulary"
+        return Shared(rows, rows, one.rows, other.rows, 0, rule)
+    if mine is None or theirs is None:
+        bare = one if mine is None else other
+        raise UsageError(
+            f"{bare.matrix.path} has no vocabulary beside it, and the other table has one, so "
+            "their tokens cannot be paired; put its tokenizer.json beside it"
+        )
+    found = _pair(mine, one.rows, theirs, other.rows)
+    if not found.rows:
+        raise UsageError(
+            f"the two vocabularies ({mine.source}, {theirs.source}) share no token, so there is "
+            "nothing to compare"
+        )
+    return found
+
+
+def _pair(mine: Vocabulary, rows: int, theirs: Vocabulary, other_rows: int) -> Shared:
+    here, there = dict(_tokens(mine, rows)), dict(_tokens(theirs, other_rows))
+    one, other = _by_key(here, mine, theirs), _by_key(there, theirs, mine)
+    pairs: list[tuple[int, int]] = []
+    several = 0
+    for key, a in one.items():
+        b = other.get(key, [])
+        if len(a) == len(b) == 1:
+            pairs.append((a[0], b[0]))
+        elif a and b:
+            told = list(_by_piece(a, b, here, there))
+            pairs += told
+            several += max(len(a), len(b)) - len(told)
+    pairs.sort()
+    rule = "by the bytes of their tokens"
+    if _loses_spaces(mine) is not _loses_spaces(theirs):
+        rule += "; WordPiece's beginnings of words are those with a space before them"
+    return Shared(
+        tuple(a for a, _ in pairs), tuple(b for _, b in pairs), len(here), len(there), several, rule
+    )
+
+
+def _tokens(vocabulary: Vocabulary, rows: int) -> Iterator[tuple[int, Token]]:
+    """Tokens that have a row."""
+    for row, token in enumerate(vocabulary.tokens[:rows]):
+        if token is not None:
+            yield row, token
+
+
+def _by_key(
+    tokens: dict[int, Token], vocabulary: Vocabulary, other: Vocabulary
+) -> dict[Key, list[int]]:
+    spaced = _loses_spaces(vocabulary) and not _loses_spaces(other)
+    found: dict[Key, list[int]] = {}
+    for row, token in tokens.items():
+        key = _spaced(token, vocabulary, other) if spaced else token.key
+        if key:
+            found.setdefault((key, token.kind is TokenKind.BYTE), []).append(row)
+    return found
+
+
+def _spaced(token: Token, own: Vocabulary, other: Vocabulary) -> bytes:
+    """The key of a WordPiece token in a vocabulary that keeps its spaces."""
+    if token.kind is not TokenKind.TEXT:
+        return token.key
+    if token.key.startswith(b"##") and len(token.key) > 2:
+        return token.key[2:]
+    # Punctuation stands without a space in most texts, and some vocabularies have it so alone.
+    alone = not other.ids(b" " + token.key) and not own.ids(b"##" + token.key)
+    return token.key if alone else b" " + token.key
+
+
+def _by_piece(
+    a: list[int], b: list[int], here: dict[int, Token], there: dict[int, Token]
+) -> Iterator[tuple[int, int]]:
+    """Rows of one key, told apart by the piece as the file writes it."""
+    pieces = [here[row].piece for row in a]
+    others = [there[row].piece for row in b]
+    for row, piece in zip(a, pieces, strict=True):
+        if pieces.count(piece) == others.count(piece) == 1:
+            yield row, b[others.index(piece)]
+
+
+def _loses_spaces(vocabulary: Vocabulary) -> bool:
+    return vocabulary.scheme == "wordpiece"
