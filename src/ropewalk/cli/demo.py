@@ -97,7 +97,7 @@ def _print_json(audited: Audit, html: Path | None) -> None:
 def _settings() -> ProofSettings:
     """What the demo asks."""
     from ropewalk.proof.calibration import Calibrate
-    from ropewalk.proof.session import ProofSettings
+    from ropewalk.proof.prove import ProofSettings
 
     return ProofSettings(
         model="smollm2",

@@ -9,7 +9,7 @@ from pathlib import Path
 from ropewalk.files import write_whole
 from ropewalk.findings import Audit, to_json
 from ropewalk.proof.cells import Cell, Control, Row
-from ropewalk.proof.session import Proof
+from ropewalk.proof.prove import Proof
 from ropewalk.proof.store import Store
 from ropewalk.proof.summary import RunSummary
 from ropewalk.report import audit as audits
