@@ -26,6 +26,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 FLOORS = (
     "errors",
     "short",
+    "shown",
     "files",
     "lengths",
     "rope",

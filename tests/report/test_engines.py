@@ -8,7 +8,8 @@ import pytest
 
 from ropewalk.dialects.engines import engine_views
 from ropewalk.dialects.hf import read_config
-from ropewalk.report.engines_text import engine_lines
+from ropewalk.report.engines import blocks
+from ropewalk.report.lines import text_lines
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -28,7 +29,7 @@ LLAMA: dict[str, Any] = {
 
 def lines(config: dict[str, Any], width: int = 80) -> list[str]:
     views = engine_views(read_config(config), config)
-    return [text for text, _ in engine_lines(views, width)]
+    return text_lines(blocks(views), width)
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120])

@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from ropewalk.findings import audit
-from ropewalk.report.audit_text import audit_lines, print_audit
+from ropewalk.report.audit import document
 from ropewalk.report.audit_words import encoding_words, layers_words, scaling_words, softmax_words
+from ropewalk.report.lines import print_blocks, text_lines
 from ropewalk.rope.scaling import UNSCALED, Llama3, LongRope, PairDivisors, UnknownScaling, Yarn
 from ropewalk.rope.spec import (
     Alibi,
@@ -61,10 +62,8 @@ def every_encoding() -> PositionSpec:
 
 def shown(spec: PositionSpec, width: int = 80, name: str = "model", **options: object) -> list[str]:
     pairs = "all" if options.get("all_pairs") else "digest"
-    lines = audit_lines(
-        audit(spec, name=name), pairs="all" if pairs == "all" else "digest", width=width
-    )
-    return [text for text, _ in lines]
+    made = document(audit(spec, name=name), pairs="all" if pairs == "all" else "digest")
+    return text_lines(made.blocks, width)
 
 
 def pair_rows(lines: list[str]) -> list[list[str]]:
@@ -113,7 +112,7 @@ def test_text_from_files_can_neither_paint_nor_mark_up() -> None:
     spec = llama_3_1((Finding("odd", "note", evil, evil),), source=evil)
     stream = io.StringIO()
     console = Console(file=stream, width=80, force_terminal=False, color_system=None)
-    print_audit(console, audit(spec, name=evil))
+    print_blocks(console, document(audit(spec, name=evil)).blocks, 80)
     text = stream.getvalue()
     assert "\x1b" not in text
     assert "\u202e" not in text
@@ -123,14 +122,15 @@ def test_text_from_files_can_neither_paint_nor_mark_up() -> None:
 
 def test_without_colour_the_console_prints_the_same_lines() -> None:
     stream = io.StringIO()
-    print_audit(Console(file=stream, width=80, color_system=None), audit(llama_3_1(), name="m"))
+    console = Console(file=stream, width=80, color_system=None)
+    print_blocks(console, document(audit(llama_3_1(), name="m")).blocks, 80)
     assert stream.getvalue().splitlines() == shown(llama_3_1(), name="m")
 
 
 def test_an_ascii_terminal_gets_ascii() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     console = Console(file=stream, width=80, color_system=None)
-    print_audit(console, audit(llama_3_1(), name="Ünïcode 模型"))
+    print_blocks(console, document(audit(llama_3_1(), name="Ünïcode 模型")).blocks, 80)
     stream.flush()
 
 
