@@ -14,10 +14,9 @@ from scipy.linalg import orthogonal_procrustes
 from torch import Tensor
 
 from ropewalk.errors import UsageError
-from ropewalk.tables.compare import compare
+from ropewalk.tables.movement import compare, shared_tokens
 from ropewalk.tables.open import EmbeddingTable, open_table
-from ropewalk.tables.shared import shared_tokens
-from ropewalk.tables.vocabulary import Kind, Token
+from ropewalk.tables.vocabulary import Token, TokenKind
 
 Save = Callable[..., EmbeddingTable]
 WORDS = [f"word{i}" for i in range(60)]
@@ -121,7 +120,6 @@ def test_tables_of_different_width_are_compared_by_neighbours_alone(
     rows = numbers(60, 8)
     wide = torch.cat([rows @ turned(8), torch.zeros(60, 4)], dim=1)
     found = compare(save(rows, WORDS), save(wide, WORDS), k=5)
-    assert not found.same_width
     assert found.raw is None
     assert found.aligned is None
     assert found.overlap is not None
@@ -237,7 +235,7 @@ def test_two_real_tables_of_different_widths_share_thousands_of_words(
     assert one.vocabulary is not None
     assert other.vocabulary is not None
     bank = one.vocabulary.ids(b"bank")[0]
-    assert other.vocabulary.tokens[words[bank]] == Token(b" bank", Kind.TEXT, "Ġbank")
+    assert other.vocabulary.tokens[words[bank]] == Token(b" bank", TokenKind.TEXT, "Ġbank")
     assert found.overlap is not None
     # Two trainings that share no text: far above chance, 10 in thousands.
     assert 0.1 < found.overlap.mean < 0.9

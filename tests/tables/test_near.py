@@ -14,9 +14,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ropewalk.errors import RowError, UsageError
-from ropewalk.tables.answer import Question, answer
-from ropewalk.tables.near import neighbours, unit_rows
+from ropewalk.tables.answer import NearQuestion, answer
 from ropewalk.tables.open import open_table
+from ropewalk.tables.search import neighbours, unit_rows
 from ropewalk.tables.words import of_row, of_word
 
 Numbers = Callable[..., Tensor]
@@ -48,7 +48,7 @@ def test_rows_that_point_the_same_way_come_in_the_order_of_their_ids(numbers: Nu
     rows = torch.cat([base, base * 4, base * 3, base])[torch.randperm(240)]
     found = neighbours(rows, base[7], 240)
     expected = sorted_plainly(rows, base[7], 240)
-    assert found.of(0)[:4] == [(row, 1.0) for row, _ in expected[:4]]
+    assert found.scores[0, :4].tolist() == [1.0] * 4
     assert found.ids[0].tolist() == [row for row, _ in expected]
 
 
@@ -91,7 +91,8 @@ def test_a_table_in_a_file_gives_what_its_rows_give_and_is_read_once(
     save_file({"embed_tokens.weight": rows}, tmp_path / "model.safetensors")
     table = open_table(tmp_path / "model.safetensors")
     found, plain = neighbours(table, rows[4].float(), 9), neighbours(rows, rows[4].float(), 9)
-    assert found.of(0) == plain.of(0)
+    assert torch.equal(found.ids, plain.ids)
+    assert torch.equal(found.scores, plain.scores)
     assert table.bytes_read == table.size
 
 
@@ -128,7 +129,7 @@ def test_a_query_without_direction_is_refused() -> None:
     with pytest.raises(UsageError, match="vector number 2 is all zeros"):
         neighbours(torch.randn(6, 2), torch.tensor([[1.0, 0.0], [0.0, 0.0]]), 1)
     with pytest.raises(UsageError, match="vector number 1 holds NaN or infinity"):
-        unit_rows(torch.tensor([[1.0, float("nan")]]))
+        unit_rows(np.array([[1.0, float("nan")]]))
 
 
 def test_an_excluded_id_without_a_row_is_refused() -> None:
@@ -156,7 +157,7 @@ def test_order_and_scores_are_gensims(wordllama: Path) -> None:
     for word in ("king", "river", "seven", "Paris"):
         asked = of_word(table, word)
         theirs = vectors.most_similar(str(asked.ids[0]), topn=25)
-        found = answer(table, [Question(asked)], 25).answers[0].found
+        found = answer(table, [NearQuestion(asked)], 25).answers[0].found
         assert [str(row) for row, _ in found] == [key for key, _ in theirs]
         assert [s for _, s in found] == pytest.approx([s for _, s in theirs], abs=1e-5)
 
@@ -177,7 +178,7 @@ def test_analogies_are_gensims(wordllama: Path, by_product: bool) -> None:
         keys = [str(asked.ids[0]) for asked in (three, two, one)]
         ask = vectors.most_similar_cosmul if by_product else vectors.most_similar
         theirs = ask(positive=keys[:2], negative=keys[2:], topn=10)
-        question = Question(three, (two,), (one,), by_product)
+        question = NearQuestion(three, (two,), (one,), by_product)
         found = answer(table, [question], 10).answers[0].found
         assert [str(row) for row, _ in found] == [key for key, _ in theirs]
         assert [s for _, s in found] == pytest.approx([s for _, s in theirs], rel=2e-5)
@@ -191,7 +192,7 @@ def test_of_a_sharded_checkpoint_one_shard_is_opened_and_read_once(
     # What is not opened may as well be missing.
     (folder / "model-00002-of-00002.safetensors").unlink()
     table = open_table(folder)
-    answer(table, [Question(of_row(table, 3))], 5)
+    answer(table, [NearQuestion(of_row(table, 3))], 5)
     weights = [p.name for p in table.matrix.reads.files if p.suffix == ".safetensors"]
     assert weights == ["model-00001-of-00002.safetensors"]
     assert table.bytes_read == table.size

@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from ropewalk.errors import UsageError
 from ropewalk.tables.open import EmbeddingTable, open_table
-from ropewalk.tables.projection import nearest, project
+from ropewalk.tables.principal import nearest, project
 
 
 def _table(folder: Path, rows: torch.Tensor) -> EmbeddingTable:

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from ropewalk.errors import UsageError
 from ropewalk.tables.module import TokenEmbedding
-from ropewalk.tables.new_rows import FromPieces, Mean, MeanCovariance
-from ropewalk.tables.resize import resize
+from ropewalk.tables.resize import FromPieces, Mean, MeanCovariance, resize
 
 
 def random_table(rows: int, width: int, **options: object) -> TokenEmbedding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from ropewalk.explain.join import Join, Reading
+from ropewalk.explain.join import Join, JoinReading
 from ropewalk.report.layout import Piece, Prose, Table, lines
 from ropewalk.report.text import clip, visible
 
@@ -52,7 +52,7 @@ def join_json(name: str, join: Join) -> dict[str, object]:
     return {"schema": SCHEMA, "model": name, **asdict(join)}
 
 
-def _row(reading: Reading, number: int) -> list[str]:
+def _row(reading: JoinReading, number: int) -> list[str]:
     change = (f"{reading.mean:>16.2g}", f"{reading.most:>12.2g}")
     if reading.value_a is None or reading.value_b is None:
         return [f"{reading.way:<18}", f"{reading.loss:>14.4f}", *change]

@@ -11,8 +11,8 @@ import torch
 from gensim.models import KeyedVectors
 
 from ropewalk.errors import UsageError
+from ropewalk.tables.export.arrays import write_word2vec
 from ropewalk.tables.export.rows import finite
-from ropewalk.tables.export.word2vec import write_word2vec
 from ropewalk.tables.open import EmbeddingTable, open_table
 from ropewalk.tables.sample import choose_rows
 

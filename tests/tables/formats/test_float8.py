@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from ropewalk.errors import UsageError
-from ropewalk.tables.formats.float8 import float8_values
+from ropewalk.tables.formats.safetensors import float8_values
 from ropewalk.tables.open import open_table
 
 EMBED = "model.embed_tokens.weight"

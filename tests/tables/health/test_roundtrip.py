@@ -11,9 +11,8 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from ropewalk.errors import ConfigError
-from ropewalk.tables.health.roundtrip import RoundTrip, round_trip
 from ropewalk.tables.health.scan import scan
-from ropewalk.tables.health.unused import known_unused
+from ropewalk.tables.health.unused import RoundTrip, known_unused, round_trip
 from ropewalk.tables.open import open_table
 
 

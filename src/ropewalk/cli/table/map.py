@@ -21,7 +21,7 @@ from ropewalk.cli.table.options import (
     opened,
     print_json,
 )
-from ropewalk.report.layout import Prose
+from ropewalk.report.document import Prose
 
 MOST_POINTS = 50_000
 
@@ -54,7 +54,7 @@ def map_command(
     from ropewalk.report.table_map_html import facts, map_html
     from ropewalk.report.text import visible
     from ropewalk.tables.clusters import cluster
-    from ropewalk.tables.projection import nearest, project
+    from ropewalk.tables.principal import nearest, project
 
     if neighbours < 0 or clusters < 0:
         raise UsageError("neighbours and clusters are numbers from 0, which stands for none")

@@ -22,9 +22,9 @@ from ropewalk.cli.table.options import (
 )
 
 if TYPE_CHECKING:
-    from ropewalk.tables.answer import Question
+    from ropewalk.tables.answer import NearQuestion
     from ropewalk.tables.open import EmbeddingTable
-    from ropewalk.tables.words import Asked
+    from ropewalk.tables.words import WordRows
 
 Exact = Annotated[
     bool,
@@ -103,7 +103,7 @@ def asked_for(
     texts: list[str] | None = None,
     *,
     exact: bool,
-) -> list[Asked]:
+) -> list[WordRows]:
     """Words, rows and texts, in this order. Raises what `ropewalk.tables.words` raises."""
     from ropewalk.tables.words import of_row, of_text, of_word
 
@@ -115,21 +115,21 @@ def asked_for(
 
 
 def _questions(
-    asked: list[Asked], plus: list[Asked], minus: list[Asked], *, by_product: bool
-) -> list[Question]:
+    asked: list[WordRows], plus: list[WordRows], minus: list[WordRows], *, by_product: bool
+) -> list[NearQuestion]:
     """Each that was asked for is a question; an analogy has one."""
     from ropewalk.errors import UsageError
-    from ropewalk.tables.answer import Question
+    from ropewalk.tables.answer import NearQuestion
 
     if not asked:
         raise UsageError("nothing was asked; give a WORD, --id N or --text TEXT")
     if not (plus or minus):
         if by_product:
             raise UsageError("--mul scores an analogy; give --plus or --minus, too")
-        return [Question(one) for one in asked]
+        return [NearQuestion(one) for one in asked]
     if len(asked) != 1:
         raise UsageError(
             f"an analogy begins with one word, row or text, and {len(asked)} were given; put the "
             "others behind --plus"
         )
-    return [Question(asked[0], tuple(plus), tuple(minus), by_product)]
+    return [NearQuestion(asked[0], tuple(plus), tuple(minus), by_product)]

@@ -17,15 +17,19 @@ from typing import TYPE_CHECKING
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.kernels.arrays import as_tensor
 from ropewalk.short import short, short_with
-from ropewalk.tables.health.drift import Drift, drift_of
-from ropewalk.tables.health.duplicates import Duplicates, duplicates_of
+from ropewalk.tables.health.drift import HeadDrift, drift_of
 from ropewalk.tables.health.isotropy import Isotropy, isotropy_of
-from ropewalk.tables.health.nearest import NEIGHBOURS, Nearest, draw, nearest_of
-from ropewalk.tables.health.norms import Norms, norms_of
-from ropewalk.tables.health.roundtrip import RoundTrip, round_trip
-from ropewalk.tables.health.scan import Scan, Stretch, scan, tile_rows
+from ropewalk.tables.health.nearest import (
+    NEIGHBOURS,
+    Duplicates,
+    NearestRows,
+    draw,
+    duplicates_of,
+    nearest_of,
+)
+from ropewalk.tables.health.scan import Norms, RowStretch, Scan, norms_of, scan, tile_rows
 from ropewalk.tables.health.undertrained import Head, Undertrained, undertrained_of
-from ropewalk.tables.health.unused import KnownUnused, known_unused
+from ropewalk.tables.health.unused import KnownUnused, RoundTrip, known_unused, round_trip
 from ropewalk.tables.principal import Axes, Spread, spread_of
 
 if TYPE_CHECKING:
@@ -47,7 +51,7 @@ Tell = Callable[[str], None]
 
 @short
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HealthOptions:
     """How to look: `top` rows named in each list, `sample` rows drawn with `seed`.
 
     `all_rows` counts rows without a token, too; `unused` are rows known never to have been used.
@@ -82,26 +86,26 @@ class Health:
     width: int
     tokens: int | None
     coverage: str
-    asked: Asked
+    asked: HealthOptions
     counted: int
     sampled: int
-    without_token: Stretch
+    without_token: RowStretch
     tokens_without_row: int
-    zero: Stretch
-    not_finite: Stretch
-    oversized: Stretch
+    zero: RowStretch
+    not_finite: RowStretch
+    oversized: RowStretch
     norms: Norms | None
     duplicates: Duplicates
     round_trip: RoundTrip | None
     undertrained: Undertrained | None
     isotropy: Isotropy | None
-    drift: Drift | None
-    nearest: Nearest | None
+    drift: HeadDrift | None
+    nearest: NearestRows | None
     seconds: dict[str, float] = field(compare=False)
 
 
 def check_health(
-    table: EmbeddingTable, asked: Asked | None = None, tell: Tell | None = None
+    table: EmbeddingTable, asked: HealthOptions | None = None, tell: Tell | None = None
 ) -> Health:
     """Ask everything of an input table or an output head; `tell` is told what takes long.
 
@@ -114,13 +118,13 @@ def check_health(
             f"{table.name} is a table of positions, and health asks of tokens; its command is: "
             "ropewalk table MODEL positions"
         )
-    return _Check(table, asked or Asked(), tell or (lambda _: None)).all()
+    return _Check(table, asked or HealthOptions(), tell or (lambda _: None)).all()
 
 
 class _Check:
     """One table under question: what several answers share, and the clock."""
 
-    def __init__(self, table: EmbeddingTable, asked: Asked, tell: Tell) -> None:
+    def __init__(self, table: EmbeddingTable, asked: HealthOptions, tell: Tell) -> None:
         self.table, self.asked, self.tell = table, asked, tell
         self.seconds: dict[str, float] = {}
 
@@ -190,7 +194,7 @@ class _Check:
         with self.timed("covariance"):
             return spread_of(table.tiles(tile_rows(table)), table.width, counted)
 
-    def drift(self, found: Scan, counted: Tensor) -> tuple[Drift | None, EmbeddingTable | None]:
+    def drift(self, found: Scan, counted: Tensor) -> tuple[HeadDrift | None, EmbeddingTable | None]:
         """The drift between the two tables, and the head where it is a table of its own."""
         tables, top = self.table.tables, self.asked.top
         if self.table.role != "input":
@@ -198,7 +202,7 @@ class _Check:
         try:
             sentence, name, tied = tables.tie.sentence, tables.tie.head, tables.tie.tied
         except ModelFileError as error:
-            return Drift(str(error), None, None, 0, 0, None, (), None, ()), None
+            return HeadDrift(str(error), None, None, 0, 0, None, (), None, ()), None
         if name is None or name == self.table.name:
             return drift_of(found, None, counted, sentence, top), None
         try:
