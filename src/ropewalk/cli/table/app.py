@@ -21,6 +21,7 @@ from ropewalk.cli.table.near import near_command
 from ropewalk.cli.table.options import AsJson
 from ropewalk.cli.table.overview import print_overview
 from ropewalk.cli.table.positions import positions_command
+from ropewalk.cli.table.resize import resize_command
 from ropewalk.cli.table.score import score_command
 from ropewalk.cli.table.similarity import similarity_command
 from ropewalk.errors import UsageError
@@ -74,6 +75,7 @@ _COMMANDS = (
     ("context", context_command, "One word in several sentences, layer by layer."),
     ("score", score_command, "WordSim-353, SimLex-999, analogies; table and layers."),
     ("export", export_command, "Parquet, projector, npy, safetensors, word2vec."),
+    ("resize", resize_command, "A checkpoint with new tokens, or with more rows or fewer."),
 )
 
 table_app = typer.Typer(
