@@ -16,7 +16,7 @@ import pytest
 from ropewalk.errors import StoreError
 from ropewalk.proof.calibration import judge
 from ropewalk.proof.cells import Row, Sharing
-from ropewalk.proof.local_run import Asking, LocalRun
+from ropewalk.proof.local import Asking, LocalRun
 from ropewalk.proof.progress import RunResult
 from ropewalk.proof.store import Store
 from tests.cli.conftest import Prove, environment
@@ -124,7 +124,7 @@ def test_a_real_difference_falls_back_to_shared_beginnings_and_stays_there(
     prove: Prove, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ropewalk.proof.local_run.judge", lambda *given: replace(judge(*given), real=True)
+        "ropewalk.proof.local.judge", lambda *given: replace(judge(*given), real=True)
     )
     grid = (*GRID, "--sharing", "nested", "--calibrate", "short")
     done = prove(tiny_model, *grid)

@@ -14,7 +14,7 @@ from ropewalk.models.load import load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.proof.cells import Cell, Outcome, Sharing
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.session import Listener, ProofSettings, prove
+from ropewalk.proof.prove import ProofListener, ProofSettings, prove
 from ropewalk.proof.subjects.local import LocalSubject
 from ropewalk.proof.tokens import Tokens
 from ropewalk.tiny.recipe import TinyRecipe, config_of
@@ -75,7 +75,7 @@ def test_by_default_it_is_asked_what_it_learned(tmp_path: Path) -> None:
     said: list[str] = []
     proof = prove(
         ProofSettings("tiny", depths=(0.0, 0.5), trials=2, controls=0, out=tmp_path / "run"),
-        Listener(note=said.append),
+        ProofListener(note=said.append),
     )
     assert proof.summary.lengths == (256, 512, 1024, 2048)
     assert (proof.summary.trained_length, proof.summary.trained_source) == (

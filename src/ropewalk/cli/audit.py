@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,23 +38,15 @@ def audit_command(
 
     files = resolve(model)
     result = audit(read_spec(files), name=files.title)
-    views = _engine_views(files, result.spec) if engines else []
-    if as_json:
-        document = to_json(result)
-        if engines:
-            from ropewalk.findings.engines_json import engines_json
+    views = _engine_views(files, result.spec) if engines else None
+    from ropewalk.cli.output import print_result
 
-            document["engines"] = engines_json(views)
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-        return
-    from ropewalk.cli.output import console
-    from ropewalk.report.audit_text import print_audit
+    values = to_json(result)
+    if views is not None:
+        from ropewalk.findings.engines_json import engines_json
 
-    print_audit(console(), result, pairs=pairs.value)
-    if engines:
-        from ropewalk.report.engines_text import print_engines
-
-        print_engines(console(), views)
+        values["engines"] = engines_json(views)
+    print_result(result, as_json=as_json, values=values, pairs=pairs.value, views=views)
 
 
 def _engine_views(files: ModelFiles, spec: PositionSpec) -> list[EngineView]:

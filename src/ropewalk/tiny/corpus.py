@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from ropewalk.proof.documents import INTRODUCTION
 from ropewalk.proof.haystack import GeneratedHaystack
-from ropewalk.proof.needle import Needle, draw_needle
-from ropewalk.proof.needles.draw import draw_facts
-from ropewalk.proof.tasks.single import Single
+from ropewalk.proof.needles import Needle, draw_facts, draw_needle
+from ropewalk.proof.tasks.hidden import Single
 from ropewalk.short import short
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ropewalk.proof.haystack import WORD_LISTS
+from ropewalk.proof.words import WORD_LISTS
 from ropewalk.short import short
 
 if TYPE_CHECKING:

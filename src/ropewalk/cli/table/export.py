@@ -22,7 +22,7 @@ from ropewalk.cli.table.options import (
     opened,
     print_json,
 )
-from ropewalk.report.layout import Prose
+from ropewalk.report.document import Prose
 
 if TYPE_CHECKING:
     from ropewalk.cli.progress import Progress

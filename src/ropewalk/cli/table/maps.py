@@ -21,7 +21,7 @@ from ropewalk.cli.table.options import (
     opened,
     print_json,
 )
-from ropewalk.report.layout import Prose
+from ropewalk.report.document import Prose
 
 MOST_POINTS = 50_000
 
