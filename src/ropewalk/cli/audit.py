@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,24 +36,16 @@ def audit_command(
 
     files = resolve(model)
     result = audit(read_spec(files), name=files.title)
-    views: list[EngineView] = []
+    views: list[EngineView] | None = None
     if engines:
         from ropewalk.dialects.engines import engine_views
 
         views = engine_views(result.spec)
-    if as_json:
-        document = to_json(result)
-        if engines:
-            from ropewalk.findings.json_form import engines_json
+    from ropewalk.cli.output import print_result
 
-            document["engines"] = engines_json(views)
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-        return
-    from ropewalk.cli.output import console
-    from ropewalk.report.audit_text import print_audit
+    values = to_json(result)
+    if views is not None:
+        from ropewalk.findings.json_form import engines_json
 
-    print_audit(console(), result, pairs=pairs.value)
-    if engines:
-        from ropewalk.report.engines_text import print_engines
-
-        print_engines(console(), views)
+        values["engines"] = engines_json(views)
+    print_result(result, as_json=as_json, values=values, pairs=pairs.value, views=views)

@@ -26,7 +26,7 @@ from ropewalk.findings.live import compare_tables, live_tables
 from ropewalk.models.load import load, told_plainly
 from ropewalk.models.resolve import ModelFiles
 from ropewalk.models.rotary_tables import schedule_fingerprint
-from ropewalk.proof.subjects.memory import free_memory
+from ropewalk.proof.subjects.calls import free_memory
 from ropewalk.short import short
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from ropewalk.extension.settings import AUTO, SEARCH, ExtendSettings, check_sett
 from ropewalk.extension.vocabulary import check_files
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.proof.progress import Event
-from ropewalk.proof.session import RUNS
+from ropewalk.proof.prove import RUNS
 from ropewalk.rope.scaling import LongRope
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short
@@ -235,9 +235,9 @@ def _bench(
     from ropewalk.models.dtypes import dtype_word
     from ropewalk.models.load import check_device, load
     from ropewalk.packing.table_rows import highest_own
-    from ropewalk.proof.as_stated import Stated, stated
     from ropewalk.proof.cells import Sharing
     from ropewalk.proof.loss_run import read_text
+    from ropewalk.proof.settings import Stated, stated
     from ropewalk.proof.tokens import Tokens
 
     text = None if settings.text is None else read_text(settings.text)

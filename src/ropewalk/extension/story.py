@@ -18,8 +18,7 @@ from ropewalk.files import write_whole
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.progress import Event
-from ropewalk.proof.session import Listener as ProofListener
-from ropewalk.proof.session import Proof, prove
+from ropewalk.proof.prove import Proof, ProofListener, prove
 from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.statistics import AbsoluteThreshold
 from ropewalk.proof.summary import Share

@@ -8,6 +8,7 @@ from ropewalk.rope.angles import Schedule
 from ropewalk.rope.diagnostics import PairRow
 from ropewalk.rope.spec import Finding, LayerGroup, Length, PositionSpec, RotarySpec
 from ropewalk.short import short, short_with
+from ropewalk.shown import Shown
 
 
 @short
@@ -63,7 +64,7 @@ class RotaryAudit:
 
 @short_with("name", "origin", "trained", "findings")
 @dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(Shown):
     """Everything that is known of one model's positions.
 
     `trained` is the trained length used in the numbers: the stated one, or a guess with

@@ -37,9 +37,9 @@ def install(model: Any, spec: PositionSpec, length: int | None) -> None:
             )
     if not any(spec.rotary_groups()):
         return
-    if hasattr(model, "turn_by"):
+    if hasattr(model, "set_rotary"):
         # Our own decoder computes its angles from the spec itself, and keeps no table.
-        model.turn_by(_only_rotary(spec), length)
+        model.set_rotary(_only_rotary(spec), length)
         return
     tables = list(live_tables(model))
     if not tables:
