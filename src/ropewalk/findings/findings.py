@@ -97,7 +97,7 @@ def _encodings(spec: PositionSpec) -> Iterator[Finding]:
         match group.encoding:
             case IncompleteRotary(missing=missing, reason=reason):
                 because = f" ({reason})" if reason else ""
-                guess = "base" in missing
+                guess = "rope_theta" in missing
                 yield Finding(
                     "incomplete-rotary",
                     "warning",

@@ -73,7 +73,7 @@ def _group(
         yield from _fact("window", f"{group.window.size} tokens, {group.window.kind}", room)
     rotary = group.encoding
     if isinstance(rotary, RotarySpec):
-        yield from _fact("base", f"{rotary.base:,.10g} ({rotary.base_source})", room)
+        yield from _fact("base", f"{rotary.rope_theta:,.10g} ({rotary.rope_theta_source})", room)
         source = "" if rotary.scaling_source == "given" else f" ({rotary.scaling_source})"
         yield from _fact("scaling", scaling_words(rotary.scaling) + source, room)
     if part is not None:

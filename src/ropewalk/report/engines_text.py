@@ -87,7 +87,7 @@ def _cells(view: EngineView, reference: EngineView | None) -> dict[str, str]:
         elif found.position is not None:
             where = str(found.position)
     return cells | {
-        "base": f"{view.base:.8g}",
+        "base": f"{view.rope_theta:.8g}",
         "on cos, sin": f"{view.claim.attention_factor:.5f}",
         "on softmax": f"{view.claim.softmax_factor:.5f}",
         "trained": "-" if view.trained is None else str(view.trained),
