@@ -23,8 +23,8 @@ from ropewalk.extension.made_for import MadeFor, dequantised, spelling
 from ropewalk.extension.methods import CLOSED_FORMS, Method, Stretch, extended, trained_length
 from ropewalk.extension.serve import Options, file_options, options, own_options
 from ropewalk.extension.settings import AUTO, SEARCH, ExtendSettings, check_settings, is_gguf, named
-from ropewalk.extension.vocabulary import check_files
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
+from ropewalk.models.tokenizer import check_files, check_fits, highest_own
 from ropewalk.proof.progress import Event
 from ropewalk.proof.prove import RUNS
 from ropewalk.rope.scaling import LongRope
@@ -230,11 +230,9 @@ def _bench(
 ) -> tuple[Bench, Path]:
     """The loaded model, and the folder that keeps what is measured."""
     tell.say("loading torch and transformers")
-    from ropewalk.extension.fit import check_vocabulary
     from ropewalk.extension.score import Bench, Facts
     from ropewalk.models.dtypes import dtype_word
     from ropewalk.models.load import check_device, load
-    from ropewalk.packing.table_rows import highest_own
     from ropewalk.proof.cells import Sharing
     from ropewalk.proof.loss_run import read_text
     from ropewalk.proof.settings import Stated, stated
@@ -243,7 +241,7 @@ def _bench(
     text = None if settings.text is None else read_text(settings.text)
     device, dtype = check_device(settings.device, settings.dtype, files)
     loaded = load(files, device=device, dtype=dtype, say=tell.say, share=tell.share)
-    check_vocabulary(loaded.rows, highest_own(loaded.tokenizer), files.title)
+    check_fits(highest_own(loaded.tokenizer), loaded.rows, files.title)
     tokens = Tokens(loaded.tokenizer, loaded.rows)
     ids = None if text is None else tokens.encode(text, special=False, where=str(settings.text))
     word = dtype_word(dtype)
