@@ -102,7 +102,7 @@ def test_options_are_read_back_as_the_same_schedule_or_refused(
         line = write_overrides(wanted, CONFIG, served)
     except ScheduleError:
         assert isinstance(scaling, LongRope)
-        assert served > scaling.switch_length
+        assert served > scaling.original_max_position_embeddings
         return
     found = read_overrides(line, CONFIG)
     assert found.claimed.tokens == served

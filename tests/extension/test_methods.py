@@ -56,7 +56,7 @@ def named(name: str) -> Method:
     [(8192, 26_784), (16384, 71_738), (32768, 192_144), (65536, 514_640), (131072, 1_378_414)],
 )
 def test_the_larger_base_is_the_published_critical_one(target: int, base: int) -> None:
-    assert round(rotary(extended(spec(), target, RaisedBase())).base) == base
+    assert round(rotary(extended(spec(), target, RaisedBase())).rope_theta) == base
 
 
 # The NTK-aware proposal's table for 128 channels and base 10,000.
@@ -179,4 +179,4 @@ def test_the_ramp_in_turns_is_not_the_ramp_by_index() -> None:
         divisors, _ = against(rotary(spec()), rotary(extended(spec(), 65536, named(name))), 65536)
         found.append(divisors[33])
     assert found == pytest.approx([4.927, 1.882], abs=1e-3)
-    assert math.isclose(rotary(spec()).base, 10000.0)
+    assert math.isclose(rotary(spec()).rope_theta, 10000.0)

@@ -192,7 +192,7 @@ def test_another_number_of_pairs_is_a_mismatch(build: Build) -> None:
 def test_a_schedule_that_the_files_leave_out_is_not_guessed(build: Build) -> None:
     model = build()
     with pytest.raises(ScheduleMismatchError, match="leave out base, so the schedule"):
-        install(model, change(spec_of(model), IncompleteRotary(("base",))), None)
+        install(model, change(spec_of(model), IncompleteRotary(("rope_theta",))), None)
 
 
 def test_angles_that_cannot_be_seen_cannot_be_proved(build: Build) -> None:

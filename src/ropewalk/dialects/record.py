@@ -35,7 +35,7 @@ def record_values(record: Extended) -> dict[str, object]:
         "trained_tokens": record.trained,
         "target_tokens": record.target,
         "made_for_tokens": record.made_for,
-        "base_before": record.base,
+        "base_before": record.rope_theta,
         "fingerprint": record.fingerprint,
     }
 

@@ -107,7 +107,9 @@ def _unscaled(spec: PositionSpec) -> None:
         )
     claimed, trained = spec.claimed.tokens, spec.trained.tokens
     if trained is not None and claimed is not None and claimed > trained:
-        bases = " and ".join(sorted({f"{rotary.base:g}" for _, rotary in spec.rotary_groups()}))
+        bases = " and ".join(
+            sorted({f"{rotary.rope_theta:g}" for _, rotary in spec.rotary_groups()})
+        )
         raise ScheduleError(
             f"this model claims {claimed} tokens ({spec.claimed.source}) and was trained on "
             f"{trained} ({spec.trained.source}): it has been stretched already, by its base of "

@@ -267,8 +267,9 @@ def _warnings(after: PositionSpec) -> tuple[str, ...]:
             scaling = rotary.scaling
             if scaling.short_factor != scaling.long_factor:
                 told.append(
-                    f"Prompts up to {scaling.switch_length:,} tokens and longer ones turn by "
-                    "different factors: a text that grows over that length while it is being "
+                    f"Prompts up to {scaling.original_max_position_embeddings:,} tokens and longer "
+                    "ones turn by different factors: a text that grows over that length while "
+                    "it is being "
                     "written keeps keys of the other kind, and engines that choose once for a "
                     "server read short prompts by the long factors."
                 )

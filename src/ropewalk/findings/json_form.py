@@ -125,7 +125,7 @@ def _view(view: EngineView) -> dict[str, Json]:
     return {
         "engine": view.engine,
         "group": view.group,
-        "base": view.base,
+        "rope_theta": view.rope_theta,
         "attention_factor": view.attention_factor,
         "softmax_factor": view.softmax_factor,
         "trained": view.trained,

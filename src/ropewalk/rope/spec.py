@@ -41,27 +41,27 @@ class RotarySpec:
     in comparisons.
 
     Raises ScheduleError with field, value and remedy: a rotary_dim that is odd or above head_dim,
-    a base of 1 or less, sections that do not sum to the pairs or cannot be dealt out in turns,
-    turns without sections, divisors that are not one a pair, a proportional scaling on part of
-    a head.
+    a rope_theta of 1 or less, sections that do not sum to the pairs or cannot be dealt out in
+    turns, turns without sections, divisors that are not one a pair, a proportional scaling on part
+    of a head.
     """
 
     head_dim: int
     rotary_dim: int
-    base: float
+    rope_theta: float
     layout: Layout = "half"
     scaling: Scaling = UNSCALED
     sections: tuple[int, ...] = ()
     section_layout: SectionLayout = "chunked"
     placement: Placement = "first"
-    base_source: str = field(default="given", compare=False)
+    rope_theta_source: str = field(default="given", compare=False)
     rotary_dim_source: str = field(default="given", compare=False)
     scaling_source: str = field(default="given", compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what no angle can follow from."""
         checks.channels(self.head_dim, self.rotary_dim)
-        checks.number("rope_theta", self.base, least=1.0, above=True,
+        checks.number("rope_theta", self.rope_theta, least=1.0, above=True,
                       remedy="the base of Llama 2 is 10000")  # fmt: skip
         checks.one_of("layout", self.layout, get_args(Layout))
         checks.one_of("section_layout", self.section_layout, get_args(SectionLayout))
@@ -100,13 +100,13 @@ class RotarySpec:
 class IncompleteRotary:
     """RotarySpec encoding of which the file leaves something out, so that no angle can be stated.
 
-    `missing` names what is not there, in the field's terms ("base", "head_dim").
+    `missing` names what is not there, in the field's terms ("rope_theta", "head_dim").
     """
 
     missing: tuple[str, ...]
     head_dim: int | None = None
     rotary_dim: int | None = None
-    base: float | None = None
+    rope_theta: float | None = None
     layout: Layout = "half"
     scaling: Scaling = UNSCALED
     reason: str = field(default="", compare=False)
@@ -268,7 +268,7 @@ class Extended:
     """How a context was made longer, as the tool that did it wrote it down.
 
     `method` is a name of `ropewalk extend`. Lengths in tokens: `trained` before, `target` after,
-    `made_for` the one that the schedule was made for. `base` is the one before. `fingerprint`
+    `made_for` the one that the schedule was made for. `rope_theta` is the one before. `fingerprint`
     (`ropewalk.rope.frequencies.schedule_fingerprint`) is that of the schedule it left, by which a
     later change shows.
     """
@@ -278,7 +278,7 @@ class Extended:
     trained: int
     target: int
     made_for: int
-    base: float
+    rope_theta: float
     fingerprint: str
 
 

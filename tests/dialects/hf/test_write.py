@@ -114,9 +114,9 @@ def test_what_is_written_is_read_back_and_turned_by_transformers(
     version: Version, scaling: Scaling, base: float, claimed: int
 ) -> None:
     if isinstance(scaling, DynamicNtk):
-        scaling = replace(scaling, anchor_length=claimed)
+        scaling = replace(scaling, max_position_embeddings=claimed)
     before = config(rope_theta=5e5, rope_scaling={"type": "linear", "factor": 2.0})
-    wanted = scaled(read_config(before), scaling, base=base)
+    wanted = scaled(read_config(before), scaling, rope_theta=base)
     wanted = replace(wanted, claimed=Length(claimed, "test"))
     written = write_config(wanted, before, version)
     found = read_config(written)
@@ -153,7 +153,7 @@ def test_families_with_their_own_keys_turn_as_written(
     before = config(model_type, **keys)
     spec = read_config(before)
     groups = tuple(
-        replace(g, encoding=replace(g.encoding, scaling=scaling, base=30000.0))
+        replace(g, encoding=replace(g.encoding, scaling=scaling, rope_theta=30000.0))
         if isinstance(g.encoding, RotarySpec)
         else g
         for g in spec.groups
@@ -170,7 +170,7 @@ def test_families_with_their_own_keys_turn_as_written(
 def test_gemma_3_keeps_two_bases_and_scales_the_full_layers(version: Version) -> None:
     transformers = pytest.importorskip("transformers")
     before = config("gemma3_text", head_dim=64, rope_scaling={"rope_type": "linear", "factor": 8.0})
-    wanted = scaled(read_config(before), Linear(16.0), base=2e6)
+    wanted = scaled(read_config(before), Linear(16.0), rope_theta=2e6)
     written = write_config(wanted, before, version)
     assert prints(read_config(written)) == prints(wanted)
     keys = {k: v for k, v in written.items() if k != "model_type"}
@@ -273,7 +273,7 @@ def test_phi_3_takes_no_yarn() -> None:
 
 def test_dynamic_scaling_starts_at_the_claimed_length_or_not_at_all() -> None:
     wanted = scaled(read_config(config()), DynamicNtk(2.0, 4096))
-    with pytest.raises(ScheduleError, match=r"anchor_length 4096.*claimed length 32768"):
+    with pytest.raises(ScheduleError, match=r"max_position_embeddings 4096.*claimed length 32768"):
         write_config(wanted, config(), 5)
 
 

@@ -139,7 +139,7 @@ def _view(engine: Engine, given: Given, prompt: int, claim: int) -> EngineView:
     return EngineView(
         engine=engine.name,
         group=given.group.name,
-        base=None if effect.rotary is None else _base(effect.rotary),
+        rope_theta=None if effect.rotary is None else _base(effect.rotary),
         prompt=short,
         claim=long,
         prompt_length=prompt,
@@ -170,8 +170,8 @@ def _schedule(effect: Effect, given: Given, length: int) -> Schedule | None:
 def _base(rotary: RotarySpec) -> float:
     """The base that the engine's table is made with."""
     if isinstance(rotary.scaling, Ntk):
-        return ntk_base(rotary.base, rotary.rotary_dim, rotary.scaling.factor)
-    return rotary.base
+        return ntk_base(rotary.rope_theta, rotary.rotary_dim, rotary.scaling.factor)
+    return rotary.rope_theta
 
 
 def _given(spec: PositionSpec, config: Mapping[str, object] | None, served: int) -> Iterator[Given]:

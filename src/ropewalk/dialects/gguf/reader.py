@@ -236,7 +236,7 @@ class _Reader:
         if heads is None:
             return IncompleteRotary(
                 ("head_dim",),
-                base=base,
+                rope_theta=base,
                 layout=self.facts.layout,
                 scaling=self.scaling.plain,
                 reason="neither attention.key_length nor embedding_length and head_count is there",
@@ -255,7 +255,7 @@ class _Reader:
             sections=self.sections,
             section_layout=self.facts.section_layout if self.sections else "chunked",
             placement=self.facts.placement if heads.rotary_dim < heads.head_dim else "first",
-            base_source=source,
+            rope_theta_source=source,
             rotary_dim_source=heads.rotary_dim_source,
             scaling_source=scaling_source,
         )

@@ -148,7 +148,7 @@ class _Writer:
         terms = terms_of(rotary, self.family.model_type, self.dialect)
         if terms.anchor is not None and terms.anchor != self.spec.claimed.tokens:
             raise self.dialect.refusal(
-                "anchor_length",
+                "max_position_embeddings",
                 terms.anchor,
                 "transformers anchors dynamic scaling on the claimed length "
                 f"{self.spec.claimed.tokens}",
