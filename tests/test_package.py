@@ -26,6 +26,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 FLOORS = (
     "errors",
     "short",
+    "shown",
     "files",
     "lengths",
     "rope",
@@ -283,6 +284,19 @@ OPTIONS = {
         "--role",
         "--tensor",
         "--view",
+        "--json",
+    },
+    "table resize": {
+        "--out",
+        "--add",
+        "--tokens",
+        "--special",
+        "--rows",
+        "--multiple",
+        "--new-rows",
+        "--share",
+        "--seed",
+        "--drop",
         "--json",
     },
     "table context": {

@@ -192,8 +192,7 @@ class Progress:
                 return
 
     def _line(self, text: str) -> None:
-        from ropewalk.report.layout import wrapped
-        from ropewalk.report.text import visible
+        from ropewalk.report.text import visible, wrapped
 
         safe = visible(text)
         for line in [safe] if self._columns is None else wrapped(safe, self._columns, rest="  "):
