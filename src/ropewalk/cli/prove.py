@@ -14,6 +14,7 @@ import typer
 from ropewalk.cli import prove_options as o
 from ropewalk.cli.output import console, show_path, tell
 from ropewalk.cli.places import check_can_hold, check_file
+from ropewalk.cli.typed import part, with_options
 from ropewalk.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ropewalk.proof.settings import ProofSettings
 
 
-@o.with_options(o.ProofOptions, o.ResultOptions, o.ServerOptions)
+@with_options(o.ProofOptions, o.ResultOptions, o.ServerOptions, panels=o.PANELS)
 def prove_command(**given: Any) -> None:
     """Prove a model: ask for hidden facts at every length and depth, and count.
 
@@ -30,9 +31,9 @@ def prove_command(**given: Any) -> None:
     """
     from ropewalk.proof.settings import ProofSettings
 
-    servers = o.part(given, o.ServerOptions)
+    servers = part(given, o.ServerOptions)
     settings = ProofSettings(
-        **o.part(given, o.ProofOptions),
+        **part(given, o.ProofOptions),
         command=shlex.join(["ropewalk", *sys.argv[1:]]),
         endpoint=endpoint_settings(given["model"], given["base_urls"], **servers),
     )

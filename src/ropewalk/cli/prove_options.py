@@ -1,26 +1,24 @@
 """The options of `ropewalk prove`, as its help prints them: in groups, the most used first.
 
-An option is a field of `ProofSettings`, or of `EndpointSettings`, by its name and type, which mypy
-compares where `prove_command` hands them on. What a user does not give is left out, so that the
-settings' own defaults hold; those that the help prints are compared with them by a test.
+An option is a field of `ProofSettings`, or of `EndpointSettings`, by its name and type
+(`ropewalk.cli.typed`). The defaults that the help prints are compared with theirs by a test.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
-from collections.abc import Callable, Mapping
-from enum import StrEnum
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
 from ropewalk.cli import options
 from ropewalk.cli.completion import models, models_or_diff, several
 from ropewalk.cli.pages import Html
+from ropewalk.cli.typed import Reads, later, one_of
 from ropewalk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,11 +28,9 @@ else:
     # A command line that proves nothing loads none of it.
     Calibrate = Sharing = Threshold = object
 
-Choice = TypeVar("Choice", bound=StrEnum)
-Given = TypeVar("Given")
-
 GRID, ASKED, MODEL = "Lengths and depths", "What is asked", "The model"
 COST, SERVER, RESULTS = "Time and cost", "A model at a server", "Results"
+PANELS = (GRID, ASKED, MODEL, COST, SERVER, RESULTS)
 
 TASKS = (
     "single", "many-keys", "many-values", "many-queries", "variables", "common-words",
@@ -51,23 +47,9 @@ def _option(panel: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, rich_help_panel=panel, **more)
 
 
-def _later(module: str, name: str, *more: str) -> Callable[[str], Any]:
-    """A reader of an option's text that is imported when there is one to read."""
-    return lambda text: getattr(import_module(module), name)(text, *more)
-
-
 def _one_of(name: str, option: str) -> Callable[[str], Any]:
     """The same for an enumeration of `ropewalk.proof.cells`."""
     return lambda text: one_of(getattr(import_module("ropewalk.proof.cells"), name), text, option)
-
-
-def one_of(kind: type[Choice], text: str, option: str) -> Choice:
-    """The member of an enumeration that a user names. Raises UsageError for any other name."""
-    try:
-        return kind(text)
-    except ValueError:
-        known = ", ".join(kind)
-        raise UsageError(f"{option} {text!r} is not known; choose one of {known}") from None
 
 
 def read_device_map(text: str) -> str | dict[str, str | int]:
@@ -110,8 +92,8 @@ class ProofOptions(TypedDict, total=False):
             metavar="LENGTHS",
             help="Prompt lengths in tokens, like 2048,8000 or 4k,1M (k = 1024). Default: 1k, "
             "doubled up to the claimed length.",
-            parser=_later("ropewalk.proof.plan", "parse_lengths"),
         ),
+        Reads(later("ropewalk.proof.plan", "parse_lengths")),
     ]
     depths: Annotated[
         tuple[float, ...],
@@ -120,8 +102,8 @@ class ProofOptions(TypedDict, total=False):
             metavar="DEPTHS",
             help="Where the fact stands, in percent of the prompt, like 0,25,50,75,100; one whole "
             "number says how many, evenly spaced.",
-            parser=_later("ropewalk.proof.plan", "parse_depths"),
         ),
+        Reads(later("ropewalk.proof.plan", "parse_depths")),
         "5",
     ]
     trials: Annotated[
@@ -139,8 +121,8 @@ class ProofOptions(TypedDict, total=False):
             metavar="SHARE",
             help="When a length counts as read: 0.85 is that share of the score at the shortest "
             "length, absolute:0.8 that score itself.",
-            parser=_later("ropewalk.proof.statistics.verdicts", "parse_threshold"),
         ),
+        Reads(later("ropewalk.proof.statistics.verdicts", "parse_threshold")),
         "0.85",
     ]
     until_certain: Annotated[
@@ -162,8 +144,8 @@ class ProofOptions(TypedDict, total=False):
             metavar="TASKS",
             help=f"What to ask, with commas between: {', '.join(TASKS)}. Default: single.",
             autocompletion=several(*TASKS),
-            parser=_later("ropewalk.proof.tasks", "parse_tasks"),
         ),
+        Reads(later("ropewalk.proof.tasks", "parse_tasks")),
     ]
     suite: Annotated[
         str,
@@ -209,8 +191,8 @@ class ProofOptions(TypedDict, total=False):
             ASKED,
             metavar="TOKENS",
             help="Tokens that a chat answer may have, thinking included.",
-            parser=_later("ropewalk.lengths", "parse_length", "--answer-tokens"),
         ),
+        Reads(later("ropewalk.lengths", "parse_length", "--answer-tokens")),
         "24",
     ]
     seed: Annotated[int, _option(ASKED, help="The seed of the run's random text."), 0]
@@ -231,8 +213,8 @@ class ProofOptions(TypedDict, total=False):
             metavar="MAP",
             help='Spread the model over devices, as accelerate does: auto, or JSON like \'{"": '
             '"disk"}\'.',
-            parser=read_device_map,
         ),
+        Reads(read_device_map),
     ]
     dtype: Annotated[str, options.dtype(MODEL), "auto"]
     sharing: Annotated[
@@ -243,9 +225,9 @@ class ProofOptions(TypedDict, total=False):
             help="What prompts share: none; prefix, the same prompts with shared beginnings read "
             "once; or nested, one document a trial for all lengths and depths. Default: nested "
             "where model and prompts allow it.",
-            parser=_one_of("Sharing", "--sharing"),
             **options.choice("none", "prefix", "nested"),
         ),
+        Reads(_one_of("Sharing", "--sharing")),
     ]
     calibrate: Annotated[
         Calibrate,
@@ -254,9 +236,9 @@ class ProofOptions(TypedDict, total=False):
             "--calibrate",
             help="How many nested prompts are also asked by themselves. Default: short where that "
             "reads less than nesting saves.",
-            parser=_one_of("Calibrate", "--calibrate"),
             **options.choice("off", "short", "full"),
         ),
+        Reads(_one_of("Calibrate", "--calibrate")),
     ]
     price: Annotated[
         float,
@@ -345,49 +327,6 @@ class ResultOptions(TypedDict):
         Path | None, _option(RESULTS, metavar="FILE", help="Also write every answer to this file.")
     ]
     html: Html
-
-
-def with_options(*kinds: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command that takes anything the options of these dictionaries, in their order."""
-    parameters = [
-        _parameter(name, *hint.__metadata__, kind=hint.__origin__)
-        for each in kinds
-        for name, hint in get_type_hints(each, include_extras=True).items()
-    ]
-
-    # The help has its groups in this order, and what is in none behind them.
-    panels = [GRID, ASKED, MODEL, COST, SERVER, RESULTS, None]
-    parameters.sort(key=lambda each: panels.index(_option_of(each).rich_help_panel))
-
-    def give(command: Callable[..., None]) -> Callable[..., None]:
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return command
-
-    return give
-
-
-def _option_of(parameter: inspect.Parameter) -> Any:
-    return parameter.annotation.__metadata__[0]
-
-
-def _parameter(name: str, option: Any, *default: Any, kind: Any) -> inspect.Parameter:
-    """As typer reads it: with a parser it is a text until it is parsed."""
-    value = default[0] if default else False if kind is bool else None
-    if getattr(option, "parser", None) is not None:
-        kind = str
-    if isinstance(option, typer.models.ArgumentInfo):
-        value = inspect.Parameter.empty
-    elif value is None:
-        kind = kind | None
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=Annotated[kind, option]
-    )
-
-
-def part(given: Mapping[str, Any], kind: type[Given]) -> Given:
-    """The options of one of the dictionaries that were given, or have a default."""
-    names = kind.__annotations__
-    return cast(Given, {name: given[name] for name in names if given[name] is not None})
 
 
 def seconds_of(minutes: float) -> float:

@@ -147,6 +147,7 @@ class AnsweringModel(Protocol):
         """Why a prompt of `length` tokens cannot be taken, None when it can."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Alone:
     """Asks each prompt by itself, in the plan's order."""
@@ -213,6 +214,7 @@ class SharingModel(Protocol):
         """How many of the leaves, from the first on, to ask at once: at least one."""
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Shared:
     """Asks trial by trial, and reads what the prompts of a trial share only once."""

@@ -198,6 +198,7 @@ class Pool:
             self._results.put(_Gone(server.client.url, why))
 
 
+@short
 @dataclass(frozen=True, slots=True)
 class Served:
     """Asks servers, several trials at once, each in the order that a prefix cache likes.
