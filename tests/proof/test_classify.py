@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.proof.cells import Outcome
-from ropewalk.proof.classify import classify, credit, named_values, strip_thinking
+from ropewalk.proof.classify import classify, credit, strip_thinking
 
 HIT, MISS, WRONG = Outcome.HIT, Outcome.MISS, Outcome.WRONG
 VALUE, OTHERS = "40718", ("52936", "81053")
@@ -78,10 +78,6 @@ def test_a_chat_answer_names_the_value_and_no_other(printed: str, outcome: Outco
 )
 def test_thinking_is_taken_out(text: str, left: str) -> None:
     assert strip_thinking(text) == left
-
-
-def test_numbers_are_whole_runs_of_digits() -> None:
-    assert named_values("a12b 3.45, 6,789 -0") == ["12", "3", "45", "6", "789", "0"]
 
 
 @pytest.mark.parametrize(

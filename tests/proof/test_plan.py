@@ -133,11 +133,6 @@ def test_one_length_seen_is_met_and_keeps_the_shape() -> None:
     assert fitted.per_token_squared / fitted.per_token == pytest.approx(1e-4)
 
 
-def test_the_eta_sums_what_remains() -> None:
-    model = CostModel(0.5, 0.25)
-    assert model.eta([Cell(2, 0, 0), Cell(4, 0, 0)]) == (1 + 1) + (2 + 4)
-
-
 def test_every_task_has_the_grid_and_the_controls_trial_by_trial() -> None:
     plan = make_plan((100, 200), (0.0, 0.5), 2, 1, ("single", "order"))
     alone = make_plan((100, 200), (0.0, 0.5), 2, 1)

@@ -4,6 +4,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
@@ -337,3 +338,10 @@ def test_a_length_of_which_nothing_was_judged_is_never_certain(letter: str) -> N
     assert summary.columns[1].pooled.judged == 0
     # Only a prompt that the model cannot take says something of the model.
     assert summary.columns[1].verdict == ("fails" if letter == "O" else "undecided")
+
+
+@pytest.mark.parametrize(("hits", "judged"), [(0, 1), (3, 3), (20, 20), (17, 25), (1, 400)])
+def test_the_interval_is_that_of_scipy(hits: int, judged: int) -> None:
+    ends = stats.binomtest(hits, judged).proportion_ci(0.95, method="wilson")
+    ours = wilson(hits, judged)
+    assert (ours.low, ours.high) == pytest.approx((ends.low, ends.high), abs=1e-6)

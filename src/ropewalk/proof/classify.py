@@ -151,11 +151,6 @@ def strip_thinking(text: str) -> str:
     return _CLOSING.sub("", _THINKING.sub("", text)).strip()
 
 
-def named_values(text: str) -> list[str]:
-    """The runs of digits in a text, in order; separators inside a number are not looked through."""
-    return re.findall(r"\d+", text)
-
-
 def named(text: str, values: Sequence[str]) -> set[str]:
     """Which of the values a text names, as whole words and numbers, after normalising."""
     return {value for value in values if names(text, value)}

@@ -200,10 +200,6 @@ class CostModel:
             return CostModel(0.0, sum(reach * pace for reach, pace in points) / squares)
         return CostModel(mean_pace - slope * mean_reach, slope)
 
-    def eta(self, remaining: Iterable[Cell]) -> float:
-        """Expected seconds for all the cells that remain."""
-        return sum(self.seconds(cell.length) for cell in remaining)
-
 
 def _check_lengths(lengths: Sequence[int]) -> None:
     if not lengths:

@@ -92,19 +92,6 @@ class UntilCertain:
                     break
         return tuple(cells)
 
-    def capped(self, summary: RunSummary, rows: Iterable[Row]) -> tuple[int, ...]:
-        """The lengths that have as many trials as are allowed, and are undecided still."""
-        trials: dict[int, int] = {}
-        for row in rows:
-            if row.cell.control is Control.NONE:
-                trials[row.cell.length] = max(trials.get(row.cell.length, 0), row.cell.trial + 1)
-        return tuple(
-            column.length
-            for column in summary.columns
-            if column.verdict is LengthVerdict.UNDECIDED
-            and trials.get(column.length, 0) >= self.most_trials
-        )
-
 
 def go_on(
     policy: UntilCertain,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ropewalk.proof.cells import Answer, Prompt
 from ropewalk.proof.subjects.branches import Branches, can_stand_side_by_side, room
@@ -145,34 +145,6 @@ BRANCH_ROOM = 1024
 BEHIND = 1024
 """Tokens a pass that are read behind others. Such a pass needs a mask, and attention computes the
 whole rectangle of it: the longer the pass, the more of it is hidden from every token."""
-
-
-class SharingSubject(Protocol):
-    """Whatever reads a text piece by piece and answers questions behind it."""
-
-    def fits(self, length: int) -> str | None:
-        """Why a prompt of `length` tokens cannot be taken, None when it can."""
-
-    def regime(self, length: int) -> str:
-        """Prompts of different regimes are read differently from their first token on."""
-
-    def start(self, capacity: int) -> None:
-        """An empty path, for prompts of one regime and up to `capacity` tokens."""
-
-    def read(self, ids: Sequence[int]) -> None:
-        """Append ids to the path. Raises when that cannot be done; the path is as it was."""
-
-    def crop(self, tokens: int) -> None:
-        """Forget the last `tokens` tokens of the path."""
-
-    def ask(self, leaves: Sequence[Leaf]) -> list[Answer]:
-        """The answers of prompts that go on from the path with their ids, which stays.
-
-        May raise anything; then none of them is answered.
-        """
-
-    def together(self, leaves: Sequence[Leaf]) -> int:
-        """How many of the leaves, from the first on, to ask at once: at least one."""
 
 
 class SharingLocal:
