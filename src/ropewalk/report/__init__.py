@@ -35,6 +35,9 @@ __all__ = [
 
 HOMES = {
     "Audit": "audit",
+    "Proof": "proof",
+    "RunDiff": "diff",
+    "RunSummary": "proof",
 }
 """Each class of results that has a report, by its name, and the file that makes its document.
 

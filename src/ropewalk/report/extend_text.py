@@ -11,7 +11,7 @@ from ropewalk.extension.score import Score
 from ropewalk.extension.search.run import Found
 from ropewalk.extension.serve import Options
 from ropewalk.extension.session import Extension
-from ropewalk.report import heatmap
+from ropewalk.report import scale
 from ropewalk.report.layout import Command, Piece, Prose, Table, lines
 from ropewalk.report.text import clip, visible
 from ropewalk.rope.lengths import trained_length
@@ -29,7 +29,7 @@ def _pieces(found: Extension) -> Iterator[Piece]:
     trained = trained_length(found.before)
     guessed = "" if trained.stated else f" ({visible(trained.source)})"
     yield from _wrapped(
-        f"{visible(clip(found.files.title, 200))}: trained on {heatmap.tokens(trained.tokens)} "
+        f"{visible(clip(found.files.title, 200))}: trained on {scale.tokens(trained.tokens)} "
         f"tokens{guessed}{target}"
     )
     if found.headrooms is not None:

@@ -9,7 +9,7 @@ import pytest
 from ropewalk.cli.show import find_row
 from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
-from ropewalk.report.run_folder import cell_name
+from ropewalk.report.prompts import cell_name
 
 FOLDER = Path("run")
 

@@ -13,7 +13,8 @@ import pytest
 
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
 from ropewalk.proof.summary import RunSummary
-from ropewalk.report.prove_html import CellPrompt, render_html
+from ropewalk.report.prompts import CellPrompt
+from tests.report.proof_page import render_html
 
 MakeSummary = Callable[..., RunSummary]
 MakePrompts = Callable[..., list[CellPrompt]]

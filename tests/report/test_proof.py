@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,11 +12,20 @@ from rich.console import Console
 
 from ropewalk.proof.cells import Outcome
 from ropewalk.proof.summary import Reason, RunSummary
-from ropewalk.report.prove_text import heatmap_lines, print_proof, proof_lines
+from ropewalk.report import as_json, html, proof, proof_map
+from ropewalk.report.lines import print_blocks, text_lines
 
 MakeSummary = Callable[..., RunSummary]
 
 LONG = (512, 1024, 2048, 4096, 8192, 12000, 16384, 32768)
+
+
+def heatmap_lines(summary: RunSummary, *, width: int = 80, in_ascii: bool = False) -> list[str]:
+    return text_lines([proof_map.heat_map(summary)], width, in_ascii=in_ascii)
+
+
+def proof_lines(summary: RunSummary) -> list[str]:
+    return text_lines(proof.document(summary).blocks, 80)
 
 
 def _line(lines: list[str], start: str) -> str:
@@ -25,7 +35,8 @@ def _line(lines: list[str], start: str) -> str:
 def _printed(summary: RunSummary, encoding: str, **options: object) -> str:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
-    print_proof(Console(file=file, width=80, **options), summary)  # type: ignore[arg-type]
+    console = Console(file=file, width=80, **options)  # type: ignore[arg-type]
+    print_blocks(console, proof.document(summary).blocks, 80)
     file.flush()
     return raw.getvalue().decode(encoding)
 
@@ -57,7 +68,7 @@ def test_no_line_of_the_map_is_wider_than_asked(
     make_summary: MakeSummary, width: int, ascii_only: bool
 ) -> None:
     summary = make_summary(lengths=LONG, depths=tuple(i / 10 for i in range(11)), trials=100)
-    lines = heatmap_lines(summary, width=width, ascii=ascii_only)
+    lines = heatmap_lines(summary, width=width, in_ascii=ascii_only)
     assert max(map(len, lines)) <= width
     assert all(line == line.rstrip() for line in lines)
     assert not ascii_only or all(line.isascii() for line in lines)
@@ -185,7 +196,7 @@ def test_result_controls_and_facts_follow_the_map(make_summary: MakeSummary) -> 
     lines = proof_lines(make_summary())
     text = "\n".join(lines)
     assert "8,192 tokens (max_position_embeddings)" in text
-    assert "needle-only at 2,048: 4/4 (51-100%). The task is understood." in text
+    assert "needle-only   2,048   4/4   51-100%  The task is understood." in text
     assert _line(lines, "seconds:").endswith("102")
     # A command stays on one line, to be copied whole.
     assert _line(lines, "command:").endswith("--trials 4 --seed 0")
@@ -215,3 +226,70 @@ def test_a_length_that_falls_short_has_a_likely_reason_beside_it(make_summary: M
         "distances are rare."
     ) in text
     assert "12,000 tokens, worst at 50 %: nothing in the schedule speaks against it." in text
+
+
+@pytest.mark.parametrize(
+    ("limit", "columns"), [(None, 0), (100, 0), (2048, 1), (8192, 2), (12000, 3), (99999, 3)]
+)
+def test_a_limit_stands_behind_the_lengths_it_covers(limit: int | None, columns: int) -> None:
+    assert proof_map.covered((2048, 8000, 12000), limit) == columns
+
+
+def test_hashes_stand_beside_names_and_what_is_shown_elsewhere_is_left_out() -> None:
+    facts = {
+        "asked": "6 prompts",
+        "chat": "base prompt",
+        "claimed": "8192",
+        "claimed_source": "max_position_embeddings",
+        "command": "ropewalk prove smollm2",
+        "date": "2026-01-01",
+        "depths": "0.0,1.0",
+        "device": "cpu",
+        "dtype": "fp32",
+        "haystack": "generated",
+        "lengths": "2048",
+        "model": "b179c952",
+        "name": "SmolLM2-135M-Instruct",
+        "recipe": "1, distractors 0",
+        "rope": "yarn:2",
+        "schedule": "03fdab54",
+        "seed": "0",
+        "threshold": "relative:0.85",
+        "tokenizer": "5d5d5d5d",
+        "trained": "8192",
+        "trials": "4",
+        "versions": "ropewalk 0.1.0",
+    }
+    assert list(proof.readable_facts(facts).items()) == [
+        ("model", "SmolLM2-135M-Instruct (weights b179c952)"),
+        ("schedule", "yarn:2 (fingerprint 03fdab54)"),
+        ("prompts", "base prompt, layout 1, distractors 0"),
+        ("ran on", "cpu, fp32"),
+        ("haystack", "generated"),
+        ("seed", "0"),
+        ("asked", "6 prompts"),
+        ("versions", "ropewalk 0.1.0"),
+        ("date", "2026-01-01"),
+        ("command", "ropewalk prove smollm2"),
+    ]
+
+
+def test_facts_that_are_not_known_pass_and_missing_ones_leave_no_trace() -> None:
+    assert proof.readable_facts({"model": "toy", "mood": "calm"}) == {
+        "model": "toy",
+        "mood": "calm",
+    }
+    assert proof.readable_facts({}) == {}
+
+
+def test_a_further_line_of_the_report_is_one_line_of_the_list(
+    make_summary: MakeSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its value is the summary's; that it is shown, and where, is said once."""
+    further = ("misses", lambda column: str(column.pooled.judged - column.pooled.hits), "")
+    monkeypatch.setattr(proof_map, "BELOW", (*proof_map.BELOW, further))
+    made = proof.document(make_summary())
+    assert _line(text_lines(made.blocks, 80), "misses").split() == ["misses", "0", "0", "┆", "20"]
+    assert re.search(r">misses</th>.*?>20<", html(made))
+    (found,) = (part for part in as_json(made)["parts"] if "map" in part)  # type: ignore[attr-defined]
+    assert found["below"][-1] == {"name": "misses", "texts": ["0", "0", "20"]}

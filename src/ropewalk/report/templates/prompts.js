@@ -42,8 +42,8 @@
 
   const number = (n) => n.toLocaleString("en-US");
   const percent = (d) => `${Math.round(1000 * d) / 10} %`;
-  const link = (row) => `#cell=${row[0]},${row[1]},${row[2]}` +
-    (row[3] === "none" && row[16] === "single" ? "" : `,${row[3]}`) + (row[16] === "single" ? "" : `,${row[16]}`);
+  const link = (row) => `#cell=${row.length},${row.depth},${row.trial}` +
+    (row.control === "none" && row.task === "single" ? "" : `,${row.control}`) + (row.task === "single" ? "" : `,${row.task}`);
 
   const place = () => {
     const match = /^#cell=(.+)$/.exec(location.hash);
@@ -70,9 +70,9 @@
       return;
     }
     const [rows, pool] = await load();
-    const own = rows.filter((r) => r[0] === at.length && r[3] === at.control && r[16] === at.task &&
-      (at.depth === null || r[1] === at.depth)).sort((a, b) => a[1] - b[1] || a[2] - b[2]);
-    const row = at.trial === null ? own[0] : own.find((r) => r[2] === at.trial);
+    const own = rows.filter((row) => row.length === at.length && row.control === at.control && row.task === at.task &&
+      (at.depth === null || row.depth === at.depth)).sort((a, b) => a.depth - b.depth || a.trial - b.trial);
+    const row = at.trial === null ? own[0] : own.find((each) => each.trial === at.trial);
     const name = (at.control === "none" ? "" : `, ${at.control}`) + (at.task === "single" ? "" : `, task ${at.task}`);
     const where = `${number(at.length)} tokens` + (at.depth === null ? "" : `, depth ${percent(at.depth)}`) + name;
     if (!row) {
@@ -85,39 +85,38 @@
   };
 
   const fill = (row, own, pool) => {
-    const [, , trial, , outcome, logProbability, printed, length, depth, key, value, seconds, hash, command, kind, runs] = row;
     $("trials").replaceChildren();
     for (const other of own) {
-      const choice = add($("trials"), "a", `trial ${other[2]}: ${other[4]}`);
+      const choice = add($("trials"), "a", `trial ${other.trial}: ${other.outcome}`);
       choice.href = link(other);
       if (other === row) choice.setAttribute("aria-current", "true");
     }
     $("answer").replaceChildren();
-    const facts = [["outcome", outcome], ["expected", value], ["printed", printed], ["key", key],
-      ["log-probability", logProbability === null ? "none" : String(logProbability)],
-      ["really", `${number(length)} tokens, needle at ${percent(depth)}`],
-      ["seconds", String(seconds)], ["prompt hash", hash]];
+    const facts = [["outcome", row.outcome], ["expected", row.value], ["printed", row.printed], ["key", row.key],
+      ["log-probability", row.log_probability === null ? "none" : String(row.log_probability)],
+      ["really", `${number(row.actual_length)} tokens, needle at ${percent(row.actual_depth)}`],
+      ["seconds", String(row.seconds)], ["prompt hash", row.prompt_hash]];
     for (const [name, text] of facts) {
       add($("answer"), "dt", name);
       write(add($("answer"), "dd", ""), text, []);
     }
     $("kind").textContent = ["The prompt itself is not in this report; the command below prints it.",
       "Head, needle and tail of the prompt; the command below prints all of it.",
-      "The whole prompt, up to where the model goes on:"][kind];
+      "The whole prompt, up to where the model goes on:"][row.kind];
     const prompt = $("prompt");
     prompt.replaceChildren();
-    prompt.hidden = kind === 0;
+    prompt.hidden = row.kind === 0;
     const decoder = new TextDecoder();
     let text = "";
-    for (const [start, size] of runs) {
+    for (const [start, size] of row.runs) {
       if (start >= 0) { text += decoder.decode(pool.subarray(start, start + size)); continue; }
-      write(prompt, text, [key, value]);
+      write(prompt, text, [row.key, row.value]);
       add(prompt, "span", `${number(size)} characters left out`, "gap");
       text = "";
     }
-    write(prompt, text, [key, value]);
-    $("jumps").hidden = kind === 0;
-    write($("show"), ($("show").textContent = "", command), []);
+    write(prompt, text, [row.key, row.value]);
+    $("jumps").hidden = row.kind === 0;
+    write($("show"), ($("show").textContent = "", row.show), []);
   };
 
   const jump = (to) => {

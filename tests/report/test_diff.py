@@ -10,7 +10,8 @@ import pytest
 
 from ropewalk.proof.diff import DiffPart, RunDiff
 from ropewalk.proof.statistics.paired import MeanDifference
-from ropewalk.report.prove_diff import diff_html, diff_json, diff_lines, p_value
+from ropewalk.report import document_of, html, terminal, to_dict
+from ropewalk.report.diff import p_value
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def found() -> RunDiff:
 
 
 def test_every_number_stands_in_its_column(found: RunDiff) -> None:
-    lines = list(diff_lines(found))
+    lines = terminal(document_of(found)).splitlines()
     assert max(map(len, lines)) <= 82
     overall = next(line for line in lines if line.startswith("all "))
     assert overall.split() == "all 60 42 18 0 0 <1e-4 * -0.250 +-0.250 0.2".split()
@@ -44,7 +45,7 @@ def test_every_number_stands_in_its_column(found: RunDiff) -> None:
 
 
 def test_the_json_holds_every_number_and_a_schema(found: RunDiff) -> None:
-    document = json.loads(json.dumps(diff_json(found), allow_nan=False))
+    document = json.loads(json.dumps(to_dict(found), allow_nan=False))
     assert document["schema"] == "ropewalk.proof.diff/1"
     assert document["overall"]["only_a"] == 18
     assert document["overall"]["pairs"] == 60
@@ -53,12 +54,12 @@ def test_the_json_holds_every_number_and_a_schema(found: RunDiff) -> None:
 
 
 def test_the_page_escapes_what_comes_from_folders_and_runs_no_script(found: RunDiff) -> None:
-    html = diff_html(found)
-    assert "<script" not in html
-    assert "&lt;b&gt;two\\x1b" in html
-    assert "default-src 'none'" in html
-    assert not re.search(r"https?://", html)
-    assert html.count("<tr>") == 1 + 2 + 1 + 3
+    page = html(document_of(found))
+    assert "<script" not in page
+    assert "&lt;b&gt;two\\x1b" in page
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?://", page)
+    assert page.count("<tr>") == 1 + 2 + 1 + 3
 
 
 @pytest.mark.parametrize(("p", "text"), [(1.0, "1"), (0.04, "0.04 *"), (2e-5, "<1e-4 *")])

@@ -1,42 +1,49 @@
-"""A proof as one HTML file: under 300,000 bytes, no network, no script but its own.
+"""The page of a run folder: its report with the exact prompts, in fewer than 300,000 bytes.
 
-The map, the numbers, the audit, the versions and the command are plain HTML and SVG and need no
-JavaScript. The prompts are packed (`prompt_pool`) and unpacked by the browser. What does not fit
-gives way in this order: full prompts become excerpts, excerpts become the command that prints
-them, the answers of repeated trials leave, the table beside the map leaves, the fields lose
-their texts. The page says what was left out.
+The map, the numbers, the audit, the versions and the command need no JavaScript. The prompts are
+packed (`prompt_pool`) and unpacked by the browser. What does not fit gives way in this order: full
+prompts become excerpts, excerpts become the command that prints them, the answers of repeated
+trials leave, the table beside the map leaves, the fields lose their texts. The page says what was
+left out.
 
 Text from models and files reaches the page through the template's escaping, with control
-characters made visible, or packed in base64, from where the script puts it in as text nodes
-only. The content security policy allows this page's own style and script, by hash, and nothing
-else.
+characters made visible, or packed in base64, from where the script puts it in as text nodes only.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 
 from ropewalk.errors import StoreError
-from ropewalk.proof.cells import UNJUDGED, Control, Outcome, Row
+from ropewalk.files import write_whole
+from ropewalk.findings import Audit
+from ropewalk.proof.cells import UNJUDGED, Cell, Control, Outcome, Row
+from ropewalk.proof.proof import Proof
+from ropewalk.proof.store import Store
 from ropewalk.proof.summary import RunSummary
-from ropewalk.report import heatmap, page, prove_figure
-from ropewalk.report.fact_words import readable_facts
+from ropewalk.report import page, proof
+from ropewalk.report.document import Document, Widget
 from ropewalk.report.prompt_pool import PromptPool, Runs, deflated, excerpt
 from ropewalk.report.text import clip, visible
 from ropewalk.short import short
 
-SIZE_LIMIT = 300_000
-"""Bytes that a report stays below."""
+REPORT = "report.html"
 
-_FACT_LIMIT = 2_000
-_AUDIT_LIMIT = 20_000
+SIZE_LIMIT = 300_000
+"""Bytes that a page stays below."""
+
+_SHOW_LIMIT = 2_000
 _PRINTED_LIMIT = 300
 _WHOLE_SHARE = 0.55
 """Share of the room that whole prompts may take when not all of them fit."""
+_ROOM = 40_000
+"""With less room than this for prompts, rather give up the table, then the words of fields."""
 _OUTCOME_ORDER = (
     Outcome.WRONG,
     Outcome.MISS,
@@ -69,40 +76,81 @@ class _Kind(IntEnum):
     WHOLE = 2
 
 
-class _Detail(IntEnum):
-    """How much of each field the page holds, from all to the coloured box alone."""
+def write_report(found: Proof) -> Path:
+    """Write `report.html` into the run folder and return its path.
 
-    BARE = 0
-    TIPS = 1
-    TABLE = 2
+    Raises StoreError when the folder cannot be written, MissingPartError without jinja2.
+    """
+    html = folder_html(found.folder, found.rows, found.summary, found.tasks, found.audit)
+    path = found.folder / REPORT
+    write_whole(path, html)
+    return path
 
 
-def render_html(
+def folder_html(
+    folder: Path,
+    rows: Iterable[Row],
     summary: RunSummary,
-    *,
-    audit: Mapping[str, object] | None,
-    audit_text: str,
-    prompts: Sequence[CellPrompt],
-    tasks: Mapping[str, RunSummary] | None = None,
+    tasks: Mapping[str, RunSummary],
+    audit: Audit | None = None,
 ) -> str:
-    """Return the report as HTML of fewer than `SIZE_LIMIT` bytes; `tasks` get a map each.
+    """The page of what lies in a run folder. Raises as `write_report`."""
+    show = f"ropewalk show {shlex.quote(str(folder))} --cell"
+    with Store.read(folder) as store:
+        prompts = [
+            CellPrompt(row, store.prompt_text(row.prompt_hash), f"{show} {cell_name(row.cell)}")
+            for row in rows
+        ]
+    return proof_html(summary, prompts, tasks=tasks, audit=audit)
+
+
+def cell_name(cell: Cell) -> str:
+    """A cell as `ropewalk show --cell` takes it: 8000,25,0, or 0,0,0,needle-only for a control.
+
+    The name of a task other than the single needle stands last.
+    """
+    name = f"{cell.length},{100 * cell.depth:g},{cell.trial}"
+    if cell.control is not Control.NONE:
+        name += f",{cell.control}"
+    return name if cell.task == "single" else f"{name},{cell.task}"
+
+
+def proof_html(
+    summary: RunSummary,
+    prompts: Sequence[CellPrompt],
+    *,
+    tasks: Mapping[str, RunSummary] | None = None,
+    audit: Audit | None = None,
+) -> str:
+    """The report as HTML of fewer than `SIZE_LIMIT` bytes; `tasks` get a map each.
 
     Raises MissingPartError without jinja2, and StoreError if even the barest map is too large.
     """
-    maps = dict(tasks or {"single": summary})
-    if len(maps) == 1:
-        maps = dict.fromkeys(maps, summary)
-    for detail in sorted(_Detail, reverse=True):
-        bare = _page(
-            summary, maps, audit, audit_text, detail, {"rows": "", "pool": ""}, 0, len(prompts)
-        )
+
+    def made(detail: Mapping[str, bool], reader: Widget) -> Document:
+        return proof.document(summary, tasks=tasks, audit=audit, reader=reader, **detail)
+
+    return fitted(made, summary, prompts)
+
+
+def fitted(
+    made: Callable[[Mapping[str, bool], Widget], Document],
+    summary: RunSummary,
+    prompts: Sequence[CellPrompt],
+) -> str:
+    """The page of the document that `made` gives, with as much of the prompts as fits.
+
+    `made` takes how much of the map there may be, and the reader of prompts.
+    """
+    for tips, table in ((True, True), (True, False), (False, False)):
+        detail = {"tips": tips, "table": table}
+        bare = page.html(made(detail, _reader({"rows": "", "pool": ""}, 0, len(prompts))))
         budget = SIZE_LIMIT - len(bare.encode()) - 200
-        # Below this there is no room for prompts: rather give up the table, then the tips.
-        if budget < 40_000 and detail is not _Detail.BARE:
+        if budget < _ROOM and tips:
             continue
         while budget > 0:
             data, listed = _packed(prompts, budget)
-            whole = _page(summary, maps, audit, audit_text, detail, data, listed, len(prompts))
+            whole = page.html(made(detail, _reader(data, listed, len(prompts))))
             over = len(whole.encode()) - SIZE_LIMIT + 1
             if over <= 0:
                 return whole
@@ -113,6 +161,12 @@ def render_html(
         f"a report of {len(summary.lengths)} lengths by {len(summary.depths)} depths would exceed "
         f"{SIZE_LIMIT:,} bytes; ask for fewer lengths or depths, or export the results as CSV"
     )
+
+
+def _reader(data: Mapping[str, str], listed: int, answers: int) -> Widget:
+    """The part of the page that unpacks and shows prompts."""
+    shown = {"listed": listed, "answers": answers}
+    return Widget("prompts.html.j2", shown, "prompts.js", data)
 
 
 def _packed(prompts: Sequence[CellPrompt], budget: int) -> tuple[dict[str, str], int]:
@@ -171,8 +225,8 @@ def _by_interest(prompts: Sequence[CellPrompt]) -> list[CellPrompt]:
     return [by_outcome[order] for _, order in sorted(ranked)]
 
 
-def _row(prompt: CellPrompt, kind: _Kind, runs: Runs) -> list[object]:
-    """Return an answer as the script reads it."""
+def _row(prompt: CellPrompt, kind: _Kind, runs: Runs) -> dict[str, object]:
+    """An answer by the names under which the script reads it."""
     row, cell, answer = prompt.row, prompt.row.cell, prompt.row.answer
     log_probability: float | str | None = None
     if answer.log_probability is not None:
@@ -181,73 +235,26 @@ def _row(prompt: CellPrompt, kind: _Kind, runs: Runs) -> list[object]:
         log_probability = (
             round(answer.log_probability, 3) if finite else str(answer.log_probability)
         )
-    return [
-        cell.length,
-        cell.depth,
-        cell.trial,
-        cell.control.value,
-        answer.outcome.value,
-        log_probability,
-        visible(clip(answer.printed, _PRINTED_LIMIT), newlines=True),
-        row.actual_length,
-        round(row.actual_depth, 5),
-        row.key,
-        row.value,
-        round(answer.seconds, 2),
-        row.prompt_hash[:12],
-        clip(prompt.show, _FACT_LIMIT),
-        int(kind),
-        runs,
-        cell.task,
-    ]
+    return {
+        "length": cell.length,
+        "depth": cell.depth,
+        "trial": cell.trial,
+        "control": cell.control.value,
+        "task": cell.task,
+        "outcome": answer.outcome.value,
+        "log_probability": log_probability,
+        "printed": visible(clip(answer.printed, _PRINTED_LIMIT), newlines=True),
+        "actual_length": row.actual_length,
+        "actual_depth": round(row.actual_depth, 5),
+        "key": row.key,
+        "value": row.value,
+        "seconds": round(answer.seconds, 2),
+        "prompt_hash": row.prompt_hash[:12],
+        "show": clip(prompt.show, _SHOW_LIMIT),
+        "kind": int(kind),
+        "runs": runs,
+    }
 
 
 def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
-
-
-def _page(
-    summary: RunSummary,
-    maps: Mapping[str, RunSummary],
-    audit: Mapping[str, object] | None,
-    audit_text: str,
-    detail: _Detail,
-    data: Mapping[str, str],
-    listed: int,
-    answers: int,
-) -> str:
-    environment = page.environment(
-        {
-            "tokens": heatmap.tokens,
-            "percent": heatmap.percent,
-            "fraction": heatmap.fraction,
-            "interval": heatmap.interval,
-            "why": heatmap.why,
-            "further": heatmap.further,
-        }
-    )
-    facts = readable_facts(summary.facts)
-    style, script = page.asset("prove.css"), page.asset("prove.js")
-    audit_json = "" if audit is None else json.dumps(audit, indent=2, default=str)
-    return environment.get_template("prove.html.j2").render(
-        whole=summary,
-        maps=[
-            (name, each, prove_figure.figure(each, name), heatmap.by_place(each))
-            for name, each in maps.items()
-        ],
-        shape=prove_figure,
-        facts={clip(k, 100): clip(v, _FACT_LIMIT) for k, v in facts.items()},
-        title=clip(summary.facts.get("name") or facts.get("model", "this model"), 200),
-        audit_text=clip(audit_text, _AUDIT_LIMIT),
-        audit_json=clip(audit_json, _AUDIT_LIMIT),
-        tips=detail >= _Detail.TIPS,
-        table=detail >= _Detail.TABLE,
-        swatches=[(heatmap.colour(i / 8), i) for i in range(9)],
-        listed=listed,
-        answers=answers,
-        style=page.trusted(style),
-        script=page.trusted(script),
-        style_hash=page.policy_hash(style),
-        script_hash=page.policy_hash(script),
-        data=page.embedded(data),
-    )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropewalk.report import heatmap
+from ropewalk.report import scale
 
 # Machado, Oliveira and Fernandes 2009, severity 1.0, on linear RGB.
 _PROTANOPIA = [
@@ -28,22 +28,22 @@ def _linear(colour: str) -> np.ndarray:
 
 
 def test_contrast_is_that_of_the_published_examples() -> None:
-    assert heatmap.contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    assert scale.contrast("#000000", "#ffffff") == pytest.approx(21.0)
     # The lightest grey that passes AA on white.
-    assert heatmap.contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)
+    assert scale.contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)
 
 
 @given(st.floats(0, 1))
 def test_every_field_has_ink_of_at_least_aa_contrast(share: float) -> None:
-    background = heatmap.colour(share)
-    assert heatmap.contrast(heatmap.ink(background), background) >= 4.5
+    background = scale.colour(share)
+    assert scale.contrast(scale.ink(background), background) >= 4.5
 
 
 @pytest.mark.parametrize("matrix", [_PROTANOPIA, _DEUTERANOPIA, np.eye(3).tolist()])
 def test_no_two_steps_of_the_scale_look_alike_without_red_or_green(
     matrix: list[list[float]],
 ) -> None:
-    seen = [np.array(matrix) @ _linear(heatmap.colour(share)) for share in (0, 0.25, 0.5, 0.75, 1)]
+    seen = [np.array(matrix) @ _linear(scale.colour(share)) for share in (0, 0.25, 0.5, 0.75, 1)]
     for i, one in enumerate(seen):
         for other in seen[i + 1 :]:
             assert np.abs(one - other).max() > 0.1
@@ -51,11 +51,4 @@ def test_no_two_steps_of_the_scale_look_alike_without_red_or_green(
 
 def test_a_share_outside_0_to_1_is_refused() -> None:
     with pytest.raises(ValueError, match=r"between 0 and 1, not 1\.5"):
-        heatmap.colour(1.5)
-
-
-@pytest.mark.parametrize(
-    ("limit", "columns"), [(None, 0), (100, 0), (2048, 1), (8192, 2), (12000, 3), (99999, 3)]
-)
-def test_a_limit_stands_behind_the_lengths_it_covers(limit: int | None, columns: int) -> None:
-    assert heatmap.columns_within((2048, 8000, 12000), limit) == columns
+        scale.colour(1.5)
