@@ -11,7 +11,7 @@ import torch
 
 from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ModelFileError, PositionError, UsageError
-from ropewalk.explain.steps import Step
+from ropewalk.explain.steps import TraceStep
 from ropewalk.explain.trace import Trace, trace
 from ropewalk.rope.spec import LearnedPositions, PositionSpec, RotarySpec
 
@@ -36,7 +36,7 @@ YARN = {
 }
 
 
-def steps_of(traced: Trace) -> dict[str, Step]:
+def steps_of(traced: Trace) -> dict[str, TraceStep]:
     return {step.name: step for step in traced.steps}
 
 
@@ -122,7 +122,7 @@ def test_gpt_neox_turns_a_part_of_each_head_behind_one_fused_product(
     traced = trace(build("gpt_neox", rotary_pct=0.5), words, TEXT, name="tiny")
     assert_equal_wherever_seen(traced, "rows", "block 1")
     (rotation,) = traced.rotations
-    assert (rotation.turned, rotation.head_dim) == (6, 12)
+    assert (rotation.rotated, rotation.head_dim) == (6, 12)
     assert all(step.agrees for step in rotation.steps[1::2])
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ropewalk import positions
-from ropewalk.explain.steps import Step, rounding, step
+from ropewalk.explain.steps import TraceStep, rounding, step
 from ropewalk.explain.watch import Parts, Seen, watch
 from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import LayerGroup, PositionSpec, RotarySpec
@@ -62,11 +62,11 @@ class Rotation:
     group: str
     block: int
     base: float
-    turned: int
+    rotated: int
     head_dim: int
     layout: str
     scaling: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TraceStep, ...] = ()
     scores: tuple[Score, ...] = ()
     reason: str = ""
 
@@ -104,7 +104,7 @@ def _rotation(
         "group": group.name,
         "block": block,
         "base": rotary.base,
-        "turned": rotary.rotary_dim,
+        "rotated": rotary.rotary_dim,
         "head_dim": rotary.head_dim,
         "layout": rotary.layout,
         "scaling": name_of(rotary.scaling),
@@ -122,7 +122,7 @@ def _rotation(
 
 def _followed(
     encoding: positions.Rotary, block: int, pieces: tuple[str, ...], passes: tuple[Seen, ...]
-) -> tuple[tuple[Step, ...], tuple[Score, ...]]:
+) -> tuple[tuple[TraceStep, ...], tuple[Score, ...]]:
     still, moved, further = passes
     # At position 0 nothing turns, and the amplitude of cos and sin is all there is.
     factor = _factors(encoding)
