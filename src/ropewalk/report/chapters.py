@@ -1,19 +1,88 @@
-"""The story of the embedded model as lines: what each schedule finds, and what training changed."""
+"""The story of the embedded model as a document: what schedules find, what training changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from ropewalk.extension.story import Chapter, Story
 from ropewalk.proof.cells import Control, Outcome
 from ropewalk.proof.statistics.paired import mcnemar
 from ropewalk.proof.summary import Share
-from ropewalk.report.layout import Piece, Prose, Table, lines
-
-WIDTH = 100
+from ropewalk.report.document import (
+    Block,
+    Chart,
+    ChartLine,
+    Column,
+    Document,
+    Heading,
+    HeatMap,
+    MapField,
+    Prose,
+    Table,
+    on_page,
+)
 
 SIGNIFICANT = 0.05
+
+
+def document(story: Story) -> Document:
+    """The table of all proofs, what they come to, and on a page a map of each and the losses."""
+    chapters = [story.shipped, *story.untrained, story.tuned]
+    maps: list[Block] = []
+    for each in chapters:
+        maps += [Heading(each.title), map_of(each, story)]
+    blocks: tuple[Block, ...] = (
+        _table(story, chapters),
+        "",
+        *map(Prose, sentences(story)),
+        on_page(*maps, Heading("Tuning"), loss_chart(story)),
+    )
+    title = "A context window, stretched and proved"
+    return Document(title, blocks, "ropewalk demo --full", width=100)
+
+
+def _table(story: Story, chapters: Sequence[Chapter]) -> Table:
+    def of(length: int) -> Callable[[Chapter], Share | None]:
+        return lambda chapter: next(
+            (c.pooled for c in chapter.proof.summary.columns if c.length == length), None
+        )
+
+    columns = [Column("pass keys found at", 0, lambda chapter: chapter.title, key="proof")]
+    columns += [
+        Column(f"{length:,}", 10, of(length), _counted, absent="") for length in story.scale.lengths
+    ]
+    return Table(columns, chapters, key="proofs")
+
+
+def map_of(chapter: Chapter, story: Story) -> HeatMap:
+    """The fields of a proof; the trained length is named."""
+    summary = chapter.proof.summary
+    by_place = {(cell.length, cell.depth): cell.share for cell in summary.cells}
+    heads = (f"{n:,}" + (" (trained)" if n == story.trained else "") for n in summary.lengths)
+    return HeatMap(
+        chapter.title,
+        "depth",
+        tuple(heads),
+        tuple(f"{depth:.0%}" for depth in summary.depths),
+        tuple(
+            tuple(
+                MapField(share.value, _counted(share))
+                for share in (by_place[length, depth] for length in summary.lengths)
+            )
+            for depth in summary.depths
+        ),
+    )
+
+
+def loss_chart(story: Story) -> Chart:
+    """The loss by step."""
+    losses = [step.loss for step in story.steps]
+    lead = f"{losses[0]:.2f} to {losses[-1]:.2f} nats a token"
+    points = tuple((float(step), loss) for step, loss in enumerate(losses, 1))
+    ticks = ((1.0, "1"), (float(len(losses)), f"step {len(losses)}"))
+    title = f"Loss over {len(losses)} steps of tuning"
+    return Chart(title, (ChartLine("loss", points),), ticks, lead, form="{:.2f}")
 
 
 def chapter_line(chapter: Chapter) -> str:
@@ -21,27 +90,6 @@ def chapter_line(chapter: Chapter) -> str:
     return "   ".join(
         f"{column.length:,}: {_counted(column.pooled)}" for column in chapter.proof.summary.columns
     )
-
-
-def story_lines(story: Story, width: int = WIDTH) -> Iterator[str]:
-    """The table of all proofs, the figures of training, and what they come to, in `width`
-    columns, WIDTH at most.
-    """
-    yield from lines(_pieces(story), min(width, WIDTH))
-
-
-def _pieces(story: Story) -> Iterator[Piece]:
-    lengths = story.scale.lengths
-    rows = [story.shipped, *story.untrained, story.tuned]
-    width = max(len(chapter.title) for chapter in rows)
-    table = [[f"{'pass keys found at':<{width}}", *(f"{length:>10,}" for length in lengths)]]
-    for chapter in rows:
-        asked = {column.length: column.pooled for column in chapter.proof.summary.columns}
-        counts = (_counted(asked[n]) if n in asked else "" for n in lengths)
-        table.append([f"{chapter.title:<{width}}", *(f"{count:>10}" for count in counts)])
-    yield Table(table)
-    yield ""
-    yield from map(Prose, sentences(story))
 
 
 def sentences(story: Story) -> Iterator[str]:
@@ -104,7 +152,7 @@ def _schedule(chapter: Chapter) -> str:
     return chapter.title.partition(",")[0]
 
 
-def story_json(story: Story) -> dict[str, object]:
+def values(story: Story) -> dict[str, object]:
     """All figures of the story as plain values. Losses in nats a token, by step."""
     return {
         "schema": "ropewalk.demo.full/1",

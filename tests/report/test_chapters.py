@@ -7,7 +7,7 @@ from typing import Any
 
 from ropewalk.proof.cells import Answer, Cell, Outcome, Row
 from ropewalk.proof.statistics import wilson
-from ropewalk.report.story_text import _without_training
+from ropewalk.report.chapters import _without_training
 
 
 def chapter(name: str, hits: int, asked: int = 20) -> Any:

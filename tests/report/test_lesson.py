@@ -7,7 +7,7 @@ import pytest
 from ropewalk.comparison.figures import Figures, Reading, Recall, WindowLoss
 from ropewalk.comparison.run import Comparison
 from ropewalk.comparison.settings import Settings, Variant
-from ropewalk.report.compare_words import lesson
+from ropewalk.report.lesson import lesson
 
 ALIBI, NONE = Variant("alibi"), Variant("none")
 

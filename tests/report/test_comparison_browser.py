@@ -23,7 +23,7 @@ from ropewalk.comparison.figures import (
 )
 from ropewalk.comparison.run import Comparison
 from ropewalk.comparison.settings import Settings, Variant, preset
-from ropewalk.report.compare_html import compare_html
+from ropewalk.report import document_of, html
 
 Dom = Callable[..., str]
 
@@ -36,7 +36,7 @@ if (window === top) {
     const inside = frame.contentDocument;
     const box = each => { const b = each.getBoundingClientRect();
       return [b.left, b.top, b.right, b.bottom]; };
-    const shown = [...inside.querySelectorAll('svg')].filter(each => each.clientWidth > 0);
+    const shown = [...inside.querySelectorAll('svg.chart')].filter(each => each.clientWidth > 0);
     const found = { width: inside.documentElement.scrollWidth, charts: shown.map(chart => ({
       frame: box(chart),
       size: getComputedStyle(chart.querySelector('text')).fontSize,
@@ -82,7 +82,7 @@ def page() -> str:
         for number, each in enumerate(settings.variants)
     )
     speeds = {each.name: 1000.0 for each in settings.variants}
-    return compare_html(Comparison(settings, kept, speeds, "a machine", 0))
+    return html(document_of(Comparison(settings, kept, speeds, "a machine", 0)))
 
 
 def _looked(document: str) -> Any:

@@ -10,7 +10,7 @@ import torch
 from ropewalk.explain.rotation import Rotation, Score
 from ropewalk.explain.steps import TraceStep, step
 from ropewalk.explain.trace import Trace
-from ropewalk.report.trace_text import trace_lines
+from ropewalk.report import document_of, terminal
 
 PIECES = tuple(f"piece\u202e{i}" for i in range(20))
 VECTORS = torch.arange(20 * 6.0).view(20, 6)
@@ -33,7 +33,7 @@ def traced() -> Trace:
 
 
 def test_a_trace_fits_80_columns_and_obeys_nothing_in_a_text(traced: Trace) -> None:
-    lines = list(trace_lines(traced))
+    lines = terminal(document_of(traced)).splitlines()
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
     assert "\x1b" not in text
@@ -44,9 +44,9 @@ def test_a_trace_fits_80_columns_and_obeys_nothing_in_a_text(traced: Trace) -> N
 
 
 def test_a_trace_says_that_it_agrees_or_where_it_does_not(traced: Trace) -> None:
-    assert "bit for bit" in "\n".join(trace_lines(traced))
+    assert "bit for bit" in terminal(document_of(traced))
     wrong = step("block 1", "received", VECTORS, PIECES, model=VECTORS + 0.5, allowed=1e-6)
-    text = "\n".join(trace_lines(replace(traced, steps=(*traced.steps, wrong))))
+    text = terminal(document_of(replace(traced, steps=(*traced.steps, wrong))))
     assert "differs by 5.0e-01, rounding allows 1.2e-04: DIFFERS" in text
     assert "are NOT equal" in text
 
