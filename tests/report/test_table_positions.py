@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from ropewalk.report import html, terminal
 from ropewalk.report import table_positions as words
-from ropewalk.report.table_positions_html import positions_html
 from ropewalk.tables.positions_table import PositionTable, measured
 
 Dom = Callable[..., str]
@@ -25,17 +25,17 @@ def found() -> PositionTable:
 
 
 def test_every_line_fits_a_terminal_and_the_definition_is_among_them(found: PositionTable) -> None:
-    lines = [*words.position_lines(found, "toy"), *(t.plain for t in words.map_lines(found))]
+    lines = terminal(words.document(found, title="toy", line="read it")).splitlines()
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
     assert "1,000 of 1,200; the 200 rows from position 1,000 on fall away" in text
     assert "a row falls away when its cosine with the row before" in text
-    assert "18 of 1,200" in text
+    assert "11 of 1,200" in text
 
 
 def test_the_profile_counts_its_pairs(found: PositionTable) -> None:
     rows = list(words.profile_rows(found))
-    assert [(distance, pairs) for distance, pairs, _, _ in rows][:3] == [
+    assert [(row.distance, row.pairs) for row in rows][:3] == [
         (1, 1199),
         (2, 1198),
         (4, 1196),
@@ -57,7 +57,8 @@ def test_many_stretches_are_counted_and_not_dropped() -> None:
 def test_the_page_paints_every_cosine_and_says_one_under_the_cursor(
     found: PositionTable, dom: Dom
 ) -> None:
-    page = positions_html(found, "toy </title><script>document.title='ran'</script>", "read it")
+    title = "toy </title><script>document.title='ran'</script>"
+    page = html(words.document(found, title=title, line="read it"))
     press = """
       const map = document.getElementById("map");
       const key = (name) => map.dispatchEvent(new KeyboardEvent("keydown", { key: name }));
@@ -73,5 +74,6 @@ def test_the_page_paints_every_cosine_and_says_one_under_the_cursor(
     assert f"positions 0 and {second}: {cosine:.2f}" in document
     # On the diagonal every cosine is 1, the scale's last colour.
     assert re.search(r'data-pixel="31,98,163,255"', document)
-    assert document.count('<path class="curve') == 4
+    # Norms, neighbours, and two lines by distance, each for two widths of screen.
+    assert document.count('<path class="curve') == 8
     assert "effective 1,000" in document

@@ -35,6 +35,16 @@ __all__ = [
 
 HOMES = {
     "Audit": "audit",
+    "Clusters": "table_clusters",
+    "Health": "table_health",
+    "LayerScores": "table_score",
+    "Meaning": "table_context",
+    "NearAnswers": "table_near",
+    "PositionTable": "table_positions",
+    "ResizedCheckpoint": "table_resize",
+    "Similarity": "table_near",
+    "TableComparison": "table_compare",
+    "TableScores": "table_score",
 }
 """Each class of results that has a report, by its name, and the file that makes its document.
 

@@ -1,13 +1,12 @@
-"""Clusters of a table's rows in the terminal, and as a document."""
+"""Clusters of a table's rows as a document: each with its size and what is central to it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ropewalk.report.layout import Piece, Table, lines
-from ropewalk.report.text import visible
-from ropewalk.tables.clusters import JUDGED, RESTARTS, Clusters
+from ropewalk.report.document import Block, Column, Document, Table
+from ropewalk.tables.clusters import JUDGED, RESTARTS, Cluster, Clusters
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
@@ -17,35 +16,36 @@ _BAR = 16
 _NAMED = 8
 
 
-def cluster_lines(found: Clusters, table: EmbeddingTable, width: int = WIDTH) -> Iterator[str]:
-    """What was clustered and how, each cluster, how good they are; in `width` columns, WIDTH at
-    most.
-    """
-    yield from lines(_pieces(found, table), min(width, WIDTH))
+def document(found: Clusters, *, table: EmbeddingTable) -> Document:
+    """What was clustered and how, each cluster, how good they are."""
+    title = table.tables.title
+    question = f"Which rows of {title} point alike?"
+    blocks = tuple(_blocks(found, table))
+    return Document(title, blocks, "ropewalk table clusters", question, WIDTH)
 
 
-def _pieces(found: Clusters, table: EmbeddingTable) -> Iterator[Piece]:
-    yield f"{visible(table.tables.title)}: {len(found.clusters)} clusters of {found.chosen.line}"
+def _blocks(found: Clusters, table: EmbeddingTable) -> Iterator[Block]:
+    yield f"{table.tables.title}: {len(found.clusters)} clusters of {found.chosen.line}"
     yield (
         f"k-means on rows at length 1; centres fitted on {found.fitted:,} rows, best of {RESTARTS} "
         f"starts, seed {found.seed}; every row in the cluster of its nearest centre"
     )
     yield ""
-    rows = [("    ", f"{'rows':>9}", " " * (_BAR + 2), f"{'cosine':>8}", "  central tokens")]
     most = found.clusters[0].size
-    for place, one in enumerate(found.clusters):
-        bar = "#" * max(1, round(_BAR * one.size / most))
-        named = "  ".join(visible(table.label(row)) for row, _ in one.central)
-        figures = (f"{one.size:>9,}", f"  {bar:<{_BAR}}", f"{one.cosine:>8.3f}")
-        rows.append((f"{place:>4}", *figures, f"  {named}"))
-    yield Table(rows, text=True)
+
+    def named(one: Cluster) -> str:
+        return "  ".join(table.label(row) for row, _ in one.central)
+
+    columns = (
+        Column("", 4, found.clusters.index, align=">", key="cluster"),
+        Column("rows", 10, lambda one: one.size, "{:,}"),
+        Column("", _BAR + 2, lambda one: "#" * max(1, round(_BAR * one.size / most)), align="<"),
+        Column("cosine", 9, lambda one: one.cosine, "{:.3f}"),
+        Column("central tokens", 0, named, align="<"),
+    )
+    yield Table(columns, found.clusters, words=True, key="clusters")
     yield ""
     yield "cosine: mean of a cluster's rows with its centre; 1 where all point alike"
-    yield from quality_lines(found)
-
-
-def quality_lines(found: Clusters) -> Iterator[str]:
-    """How far rows are from their centres, how apart clusters are, and what was left out."""
     yield f"inertia {found.inertia:.4f}: mean squared distance from the centres"
     if found.silhouette is None:
         yield "silhouette: not defined for one cluster, or where each row is its own"
@@ -60,11 +60,12 @@ def quality_lines(found: Clusters) -> Iterator[str]:
         ("NaN, infinity or beyond fp32's squares", found.not_finite),
     ):
         if rows:
-            yield f"without a direction, in no cluster: {len(rows):,} rows ({what}): {_first(rows)}"
+            first = ", ".join(map(str, rows[:_NAMED])) + ", ..." * (len(rows) > _NAMED)
+            yield f"without a direction, in no cluster: {len(rows):,} rows ({what}): {first}"
 
 
-def document(found: Clusters, table: EmbeddingTable) -> dict[str, object]:
-    """The same for `--json`, with the cluster of every row (-1 for none)."""
+def values(found: Clusters, table: EmbeddingTable) -> dict[str, object]:
+    """The same as plain values, with the cluster of every row (-1 for none)."""
     return {
         "model": table.tables.title,
         "table": table.name,
@@ -90,8 +91,3 @@ def document(found: Clusters, table: EmbeddingTable) -> dict[str, object]:
         ],
         "labels": found.labels.tolist(),
     }
-
-
-def _first(rows: tuple[int, ...]) -> str:
-    named = ", ".join(map(str, rows[:_NAMED]))
-    return f"{named}, ..." if len(rows) > _NAMED else named

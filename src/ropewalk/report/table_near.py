@@ -1,39 +1,99 @@
-"""Neighbours in the terminal and as JSON: what was asked, which spelling was used, what is near."""
+"""Neighbours, and cosines of words with one another: what was asked, which spelling was used."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from ropewalk.report.layout import Piece, Prose, lines
-from ropewalk.report.table_lines import WIDTH, label, wrapped
-from ropewalk.report.text import visible
+from ropewalk.report.document import (
+    Block,
+    Column,
+    Document,
+    HeatMap,
+    MapField,
+    Prose,
+    Table,
+)
+from ropewalk.report.text import cut
+from ropewalk.short import short
+from ropewalk.tables.answer import NearAnswers, Similarity
 from ropewalk.tables.vocabulary import display
 
 if TYPE_CHECKING:
-    from ropewalk.tables.answer import NearAnswer, NearAnswers, NearQuestion
+    from ropewalk.tables.answer import NearAnswer, NearQuestion
     from ropewalk.tables.open import EmbeddingTable
     from ropewalk.tables.vocabulary import Spelling
     from ropewalk.tables.words import WordRows
 
+WIDTH, LABEL = 100, 28
+"""Columns of the report, and of a token."""
 NAMED = 10
 """Rows that a line names; of more it gives the number."""
 
 
-def near_lines(answers: NearAnswers, table: EmbeddingTable, width: int = WIDTH) -> Iterator[str]:
-    """All answers, and under them which rows were compared, in `width` columns, WIDTH at most."""
-    yield from lines(_pieces(answers, table), min(width, WIDTH))
+@short
+@dataclass(frozen=True, slots=True)
+class NearRow:
+    """A row among the nearest: its place from 1, its number, its score."""
+
+    place: int
+    row: int
+    score: float
 
 
-def _pieces(answers: NearAnswers, table: EmbeddingTable) -> Iterator[Piece]:
-    for answer in answers.answers:
-        yield from _answer(answer, table)
-        yield ""
-    yield from wrapped(_compared(answers), indent="")
+def document(found: NearAnswers | Similarity, *, table: EmbeddingTable) -> Document:
+    """Answers, and which rows were compared; or the cosines of each word with each."""
+    title = table.tables.title
+    if isinstance(found, Similarity):
+        blocks = tuple(_similarity(found, table))
+        question = f"How alike are these words in {title}?"
+        return Document(title, blocks, "ropewalk table similarity", question, WIDTH)
+    parts: list[Block] = []
+    for answer in found.answers:
+        parts += [*_answer(answer, table), ""]
+    parts.append(_prose(_compared(found)))
+    question = f"Which rows of {title} are near?"
+    return Document(title, tuple(parts), "ropewalk table near", question, WIDTH)
 
 
-def near_document(answers: NearAnswers, table: EmbeddingTable) -> dict[str, object]:
-    """The same, for JSON."""
+def _similarity(found: Similarity, table: EmbeddingTable) -> Iterator[Block]:
+    """What stands for each word, then the cosines: of two in a line, of more as a map."""
+    for number, one in enumerate(found.asked, 1):
+        yield Prose(asked_line(one, table), f"{number:>3}  ", " " * 9, hyphens=False)
+    yield ""
+    cosines = found.cosines.tolist()
+    if len(cosines) == 2:
+        yield f"cosine {cosines[0][1]:.4f}"
+        return
+    names = [_name(one) for one in found.asked]
+    fields = tuple(
+        tuple(
+            MapField((value + 1) / 2, f"{value:.2f}", f"{names[r]} and {names[c]}: {value:.6f}")
+            for c, value in enumerate(row)
+        )
+        for r, row in enumerate(cosines)
+    )
+    numbers = tuple(str(number) for number in range(1, len(names) + 1))
+    rows = tuple(f"{n} {cut(name, 8)}" for n, name in zip(numbers, names, strict=True))
+    yield HeatMap("Cosines", "", numbers, rows, fields, shades=False, ends=("-1", "1"))
+
+
+def _name(asked: WordRows) -> str:
+    """A word by the spelling that was used; a row or text as it was named."""
+    return asked.text if asked.used is None else display(asked.used.key)
+
+
+def values(found: NearAnswers | Similarity, table: EmbeddingTable) -> dict[str, object]:
+    """The same as plain values."""
+    if isinstance(found, Similarity):
+        return {
+            "model": table.tables.title,
+            "table": {"role": table.role, "tensor": table.name, "view": table.view},
+            "words": [_asked_values(one, table) for one in found.asked],
+            "cosines": found.cosines.tolist(),
+        }
     return {
         "model": table.tables.title,
         "table": {
@@ -48,19 +108,19 @@ def near_document(answers: NearAnswers, table: EmbeddingTable) -> dict[str, obje
         },
         "answers": [
             {
-                "question": _question_document(a.question, table),
+                "question": _question_values(a.question, table),
                 "score": "3CosMul" if _by_product(a.question) else "cosine",
                 "neighbours": [
                     {"id": row, "token": table.label(row), "score": score} for row, score in a.found
                 ],
             }
-            for a in answers.answers
+            for a in found.answers
         ],
-        "compared": answers.compared,
+        "compared": found.compared,
         "left_out": {
-            "without_token": answers.bare,
-            "zero": {"count": len(answers.zero), "first": answers.zero[:NAMED]},
-            "not_finite": {"count": len(answers.not_finite), "first": answers.not_finite[:NAMED]},
+            "without_token": found.bare,
+            "zero": {"count": len(found.zero), "first": found.zero[:NAMED]},
+            "not_finite": {"count": len(found.not_finite), "first": found.not_finite[:NAMED]},
         },
     }
 
@@ -78,43 +138,52 @@ def asked_line(asked: WordRows, table: EmbeddingTable) -> str:
         return f"{asked.text}  row {asked.ids[0]}"
     pieces = " ".join(f"{table.label(row)} ({row})" for row in asked.ids)
     many = f"the mean of {len(asked.ids)} tokens" if len(asked.ids) > 1 else "one token"
-    return f'"{visible(asked.text)}"  {many}: {pieces}'
+    return f'"{asked.text}"  {many}: {pieces}'
 
 
-def asked_document(asked: WordRows, table: EmbeddingTable) -> dict[str, object]:
-    """The same, for JSON."""
-    document: dict[str, object] = {
+def _asked_values(asked: WordRows, table: EmbeddingTable) -> dict[str, object]:
+    held: dict[str, object] = {
         "text": asked.text,
         "ids": list(asked.ids),
         "tokens": [table.label(row) for row in asked.ids],
     }
     if asked.used is not None:
-        document["spelling"] = _spelling_document(asked.used)
-        document["other_spellings"] = [_spelling_document(s) for s in asked.others]
-    return document
+        held["spelling"] = _spelling_values(asked.used)
+        held["other_spellings"] = [_spelling_values(s) for s in asked.others]
+    return held
 
 
-def _answer(answer: NearAnswer, table: EmbeddingTable) -> Iterator[Piece]:
+def _answer(answer: NearAnswer, table: EmbeddingTable) -> Iterator[Block]:
     question = answer.question
     signs = [" "] + ["+"] * len(question.plus) + ["-"] * len(question.minus)
     for sign, asked in zip(signs, question.inputs, strict=True):
         mark = f"{sign} " if len(signs) > 1 else ""
-        yield from wrapped(f"{mark}{asked_line(asked, table)}", indent="", hang="    ")
+        yield _prose(f"{mark}{asked_line(asked, table)}", "    ")
     if _by_product(question):
         yield "scores: 3CosMul, a quotient of cosines moved to 0..1"
-    for place, (row, score) in enumerate(answer.found, 1):
-        yield Prose(f"{label(table.label(row))} {score:>9.4f}  row {row}", f"{place:>5}  ", " " * 7)
+    rows = [NearRow(place, *pair) for place, pair in enumerate(answer.found, 1)]
+    columns = (
+        Column("", 5, attrgetter("place"), align=">", key="place"),
+        Column("", LABEL + 2, lambda r: table.label(r.row), _token, "<", key="token"),
+        Column("", 10, attrgetter("score"), "{:.4f}", key="score"),
+        Column("", 0, attrgetter("row"), "row {}", "<", key="row"),
+    )
+    yield Table(columns, rows, words=True, key="neighbours")
+
+
+def _token(label: str) -> str:
+    return cut(label, LABEL)
 
 
 def _by_product(question: NearQuestion) -> bool:
     return question.by_product and bool(question.plus or question.minus)
 
 
-def _question_document(question: NearQuestion, table: EmbeddingTable) -> dict[str, object]:
+def _question_values(question: NearQuestion, table: EmbeddingTable) -> dict[str, object]:
     return {
-        "of": asked_document(question.of, table),
-        "plus": [asked_document(a, table) for a in question.plus],
-        "minus": [asked_document(a, table) for a in question.minus],
+        "of": _asked_values(question.of, table),
+        "plus": [_asked_values(a, table) for a in question.plus],
+        "minus": [_asked_values(a, table) for a in question.minus],
     }
 
 
@@ -132,7 +201,7 @@ def _spelling(spelling: Spelling) -> str:
     return f"{display(spelling.key)} ({', '.join(map(str, spelling.ids))})"
 
 
-def _spelling_document(spelling: Spelling) -> dict[str, object]:
+def _spelling_values(spelling: Spelling) -> dict[str, object]:
     return {
         "form": spelling.form,
         "token": display(spelling.key),
@@ -144,3 +213,7 @@ def _spelling_document(spelling: Spelling) -> dict[str, object]:
 def _rows(rows: Sequence[int]) -> str:
     more = f" and {len(rows) - NAMED:,} more" if len(rows) > NAMED else ""
     return ", ".join(map(str, rows[:NAMED])) + more
+
+
+def _prose(text: str, hang: str = "") -> Prose:
+    return Prose(text, "", hang, hyphens=False)

@@ -1,85 +1,201 @@
-"""A learned position table in the terminal: how far it was trained, norms, distances, heat map.
+"""A learned position table as a document: how far it was trained, norms, distances, heat map.
 
-Readable in 80 columns and without colour: every field of the map is its cosine in hundredths.
+On a page the heat map is painted by a script of its own, and can be read with the mouse or the
+arrow keys; in a terminal every field is its cosine in hundredths.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from ropewalk.report import heatmap
-from ropewalk.report.layout import NARROWEST, Piece, Prose, lines
-from ropewalk.tables.positions_table import PositionTable
+from ropewalk.report import scale
+from ropewalk.report.document import (
+    Block,
+    Chart,
+    ChartLine,
+    Column,
+    Detail,
+    Details,
+    Document,
+    Heading,
+    HeatMap,
+    MapField,
+    Prose,
+    Table,
+    Widget,
+    in_terminal,
+    on_page,
+)
+from ropewalk.short import short
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from torch import Tensor
+
+    from ropewalk.tables.positions_table import PositionTable
 
 WIDTH = 80
 _LABEL = 17
-_MAP = 18
-"""Positions across and down the map."""
-_FIELD = 4
+_MAP, PAGE_MAP = 11, 512
+"""Positions across and down the map, in a terminal and on a page at most."""
 _MOST_RANGES = 8
 
 
-def position_lines(found: PositionTable, title: str, width: int = WIDTH) -> Iterator[str]:
-    """Everything but the map, line by line, in `width` columns, WIDTH at most; `title` is safe to
-    print.
-    """
-    yield from lines(_pieces(found, title), min(width, WIDTH))
+@short
+@dataclass(frozen=True, slots=True)
+class AtDistance:
+    """Pairs of positions so far apart: how many, their mean cosine, the same with the mean off."""
+
+    distance: int
+    pairs: int
+    cosine: float | None
+    centred: float | None
 
 
-def _pieces(found: PositionTable, title: str) -> Iterator[Piece]:
+def document(found: PositionTable, *, title: str, line: str) -> Document:
+    """The whole report; `title` names the model, `line` says what was read of which file."""
     n = found.positions
     behind = f" behind {found.offset} rows that serve none" if found.offset else ""
-    yield f"{title}: {n:,} positions of {found.units.shape[1]:,} numbers{behind}"
-    yield ""
-    yield from _fact("effective rows", effective_words(found))
-    yield from _fact("by this rule", found.end.definition)
+    columns = (
+        Column("distance", 10, attrgetter("distance"), "{:,}", align=">"),
+        Column("pairs", 10, attrgetter("pairs"), "{:,}"),
+        Column("cosine", 9, attrgetter("cosine"), "{:.3f}"),
+        Column("mean off", 10, attrgetter("centred"), "{:.3f}"),
+    )
+    blocks: tuple[Block, ...] = (
+        f"{title}: {n:,} positions of {found.units.shape[1]:,} numbers{behind}",
+        "",
+        on_page(
+            Prose(f"Effective rows: {effective_words(found)}.", verdict=True), _numbers_of(found)
+        ),
+        Details(tuple(_details(found)), _LABEL),
+        "",
+        "mean cosine of all pairs at a distance, and with the mean of all rows taken off",
+        Table(columns, tuple(profile_rows(found)), key="profile"),
+        "",
+        in_terminal(*_map(found)),
+        on_page(Heading("Cosine between positions", narrow=True), _widget(found)),
+        on_page(Heading("Curves", narrow=True), *_charts(found)),
+        "",
+        Prose(line, hyphens=False),
+    )
+    question = f"What do the learned positions of {title} hold?"
+    return Document(title, blocks, "ropewalk table positions", question, WIDTH)
+
+
+def _numbers_of(found: PositionTable) -> Details:
+    effective, width = found.end.effective, f"of {found.spectrum.numel():,} numbers"
+    return Details(
+        (
+            Detail("Positions", f"{found.positions:,}", note=width),
+            Detail("Effective rows", "unknown" if effective is None else f"{effective:,}"),
+            Detail(
+                "Axes for 90 % of the variance",
+                f"{found.axes_for(0.9):,}",
+                note=f"participation ratio {found.participation:.1f}",
+            ),
+            Detail(
+                "Cosine of neighbours",
+                f"{float(found.profile[1]):.3f}",
+                note="mean of all pairs at distance 1",
+            ),
+        ),
+        large=True,
+    )
+
+
+def _details(found: PositionTable) -> Iterator[Detail]:
+    yield Detail("effective rows", effective_words(found), found.end.effective)
+    yield Detail("by this rule", found.end.definition)
     if found.end.apart:
         more = f"{len(found.end.apart)} before the end fall away too: {ranges(found.end.apart)}"
-        yield from _fact("apart", more)
+        yield Detail("apart", more)
     if found.step is not None:
-        yield from _fact("step", step_words(found))
-    yield from _fact("norms", norm_words(found))
+        yield Detail("step", step_words(found))
+    yield Detail("norms", norm_words(found))
     for name, rows in (("zero rows", found.zero), ("not finite", found.not_finite)):
         if rows:
-            yield from _fact(name, f"{len(rows)}, without a direction: {ranges(rows)}")
-    yield from _fact("spectrum", spectrum_words(found))
-    yield ""
-    yield "mean cosine of all pairs at a distance, and with the mean of all rows taken off"
-    yield f"{'distance':>10}{'pairs':>10}{'cosine':>9}{'mean off':>10}"
-    for distance, pairs, cosine, centred in profile_rows(found):
-        yield f"{distance:>10,}{pairs:>10,}{_cosine(cosine):>9}{_cosine(centred):>10}"
+            yield Detail(name, f"{len(rows)}, without a direction: {ranges(rows)}")
+    yield Detail("spectrum", spectrum_words(found))
 
 
-def map_lines(found: PositionTable, width: int = WIDTH) -> Iterator[Text]:
-    """The map of cosines between positions, coloured where the terminal has colours."""
-    from rich.text import Text
-
-    room = max(width, NARROWEST)
-    at = spaced(found.positions, min(_MAP, (room - 6) // _FIELD))
+def _map(found: PositionTable) -> Iterator[Block]:
+    """Cosines between positions, in hundredths."""
+    at = spaced(found.positions, _MAP)
+    names = tuple(map(str, at))
+    fields = tuple(tuple(map(_field, row)) for row in found.similarity(at).tolist())
     title = f"cosine between positions, in hundredths ({len(at)} of {found.positions:,})"
-    yield from map(Text, lines([title], room))
-    yield Text(
-        " " * 6
-        + "".join(
-            f"{p:>{_FIELD}}" if p < 10_000 else f"{round(p / 1000):>{_FIELD - 1}}k" for p in at
-        ),
-        style="dim",
+    yield title
+    yield HeatMap(title, "", names, names, fields, shades=False, ends=("-1", "1"))
+
+
+def _field(cosine: float) -> MapField:
+    if cosine != cosine:
+        return MapField(None, "-")
+    return MapField((cosine + 1) / 2, f"{round(100 * cosine)}")
+
+
+def _widget(found: PositionTable) -> Widget:
+    at = spaced(found.positions, PAGE_MAP)
+    few = f"{len(at)} of {found.positions:,} positions, evenly spaced from the first to the last."
+    every = f"All {found.positions:,} positions."
+    data = {
+        "at": at,
+        "cosines": _packed(found.similarity(at)),
+        "colours": [scale.colour(i / 254) for i in range(255)],
+    }
+    shown = {
+        "lead": few if len(at) < found.positions else every,
+        "swatches": [(scale.colour(i / 20), 9 * i) for i in range(21)],
+    }
+    return Widget("table_positions.html.j2", shown, "table_positions.js", data)
+
+
+def _packed(cosines: Tensor) -> str:
+    """Cosines from -1 to 1 as one byte each, 0 to 254, in base64; 255 stands for NaN."""
+    import torch
+
+    scaled = ((cosines + 1) * 127).round()
+    held = torch.nan_to_num(scaled, nan=255.0).to(torch.uint8)
+    return base64.b64encode(held.contiguous().numpy().tobytes()).decode()
+
+
+def _charts(found: PositionTable) -> Iterator[Chart]:
+    n, effective = found.positions, found.end.effective
+    ticks = tuple((float(p), f"{p:,}") for p in spaced(n, 5))
+    mark = (effective - 0.5, f"effective {effective:,}") if effective and effective < n else None
+    norms = ChartLine("norm", _points(range(n), found.norms))
+    yield Chart("Norm of each position", (norms,), ticks, low=0.0, form="{:.2f}", mark=mark)
+    yield Chart(
+        "Cosine with the row before",
+        (ChartLine("cosine", _points(range(n), found.beside)),),
+        ticks,
+        "Trained neighbours are alike; rows that no text reached are not.",
+        low=0.0,
+        high=1.0,
+        form="{:.2f}",
+        mark=mark,
     )
-    for position, row in zip(at, found.similarity(at).tolist(), strict=True):
-        line = Text(f"{position:>6}", style="dim")
-        for value in row:
-            if value != value:
-                line.append("-".rjust(_FIELD))
-                continue
-            fill = heatmap.colour((value + 1) / 2)
-            shown = f"{round(100 * value):>{_FIELD}}"
-            line.append(shown, style=f"{heatmap.ink(fill)} on {fill}")
-        yield line
+    yield Chart(
+        "Mean cosine of all pairs at a distance",
+        (
+            ChartLine("as they are", _points(range(1, n), found.profile)),
+            ChartLine("mean off", _points(range(1, n), found.centred_profile), second=True),
+        ),
+        ticks,
+        low=0.0,
+        high=1.0,
+        form="{:.2f}",
+    )
+
+
+def _points(at: Iterable[int], values: Tensor) -> tuple[tuple[float, float | None], ...]:
+    held = values.tolist()
+    return tuple((float(p), None if held[p] != held[p] else held[p]) for p in at)
 
 
 def effective_words(found: PositionTable) -> str:
@@ -133,17 +249,13 @@ def spectrum_words(found: PositionTable) -> str:
     )
 
 
-def profile_rows(found: PositionTable) -> Iterator[tuple[int, int, float, float]]:
-    """Distances doubling from 1: how many pairs, mean cosine, the same with the mean off."""
+def profile_rows(found: PositionTable) -> Iterator[AtDistance]:
+    """Distances doubling from 1."""
     distance, there = 1, found.units.any(1)
     while distance < found.positions:
         pairs = int((there[distance:] & there[:-distance]).sum())
-        yield (
-            distance,
-            pairs,
-            float(found.profile[distance]),
-            float(found.centred_profile[distance]),
-        )
+        cosines = (found.profile[distance], found.centred_profile[distance])
+        yield AtDistance(distance, pairs, *(None if c.isnan() else float(c) for c in cosines))
         distance *= 2
 
 
@@ -170,8 +282,8 @@ def ranges(positions: Sequence[int]) -> str:
     return ", ".join(words)
 
 
-def document(found: PositionTable) -> dict[str, object]:
-    """The same for `--json`; null stands for what a row without a direction does not have."""
+def values(found: PositionTable) -> dict[str, object]:
+    """The same as plain values; null stands for what a row without a direction does not have."""
     return {
         "positions": found.positions,
         "width": found.units.shape[1],
@@ -201,11 +313,3 @@ def document(found: PositionTable) -> dict[str, object]:
 
 def _numbers(values: Iterable[float]) -> list[float | None]:
     return [None if v != v else round(v, 9) for v in values]
-
-
-def _cosine(value: float) -> str:
-    return "-" if value != value else f"{value:.3f}"
-
-
-def _fact(name: str, text: str) -> Iterator[Piece]:
-    yield Prose(text, name.ljust(_LABEL), " " * _LABEL, hyphens=True)

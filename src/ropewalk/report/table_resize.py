@@ -1,4 +1,4 @@
-"""A resized checkpoint in words: what each table became, and what each new row was made from."""
+"""A resized checkpoint as a document: what each table became, what each new row was made from."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ropewalk.report.layout import Piece, Prose, lines
-from ropewalk.report.text import visible
+from ropewalk.report.document import Block, Document, Prose
 from ropewalk.tables.vocabulary import display
 
 if TYPE_CHECKING:
@@ -18,12 +17,13 @@ _SHOWN = 12
 """New rows that are named one by one."""
 
 
-def resize_lines(found: ResizedCheckpoint, width: int) -> Iterator[str]:
-    """The whole report, in lines of at most `width` cells."""
-    return lines(_pieces(found), width)
+def document(found: ResizedCheckpoint) -> Document:
+    """The whole report."""
+    question = f"What became of {found.model}?"
+    return Document(found.model, tuple(_blocks(found)), "ropewalk table resize", question, 100)
 
 
-def resize_document(found: ResizedCheckpoint) -> dict[str, object]:
+def values(found: ResizedCheckpoint) -> dict[str, object]:
     """The same as plain values, every row among them."""
     tokens = dict(found.added)
     return {
@@ -52,43 +52,42 @@ def resize_document(found: ResizedCheckpoint) -> dict[str, object]:
     }
 
 
-def _pieces(found: ResizedCheckpoint) -> Iterator[Piece]:
+def _blocks(found: ResizedCheckpoint) -> Iterator[Block]:
     told = found.resized
-    yield f"{visible(found.model)}: {found.rows_before:,} -> {found.rows:,} rows"
-    yield Prose(visible(found.tie), "  ", "  ")
+    yield f"{found.model}: {found.rows_before:,} -> {found.rows:,} rows"
+    yield _prose(found.tie)
     for table in told.tables:
-        yield Prose(
-            f"{visible(table.name)}: {table.rows_before:,} -> {table.rows_after:,} rows, the first "
-            f"{table.kept:,} as they were (sha256 {table.hash_after[:12]})",
-            "  ",
-            "    ",
+        yield _prose(
+            f"{table.name}: {table.rows_before:,} -> {table.rows_after:,} rows, the first "
+            f"{table.kept:,} as they were (sha256 {table.hash_after[:12]})"
         )
     yield ""
     yield f"{told.tokens:,} tokens, {found.rows - told.tokens:,} rows without one; new rows:"
     tokens = dict(found.added)
-    for made, several in groupby(told.origins, key=lambda o: (o.made, bool(o.sources))):
+    for (made, own), several in groupby(told.origins, key=lambda o: (o.made, bool(o.sources))):
         group = list(several)
-        named = group[:_SHOWN] if made[1] or group[0].row in tokens else []
-        for origin in named:
-            yield Prose(_row(origin, tokens.get(origin.row)), "  ", "    ")
+        named = group[:_SHOWN] if own or group[0].row in tokens else []
+        yield from (_prose(_row(origin, tokens.get(origin.row))) for origin in named)
         rest = group[len(named) :]
         if rest:
             numbers = f"{rest[0].row} to {rest[-1].row}" if len(rest) > 1 else f"{rest[0].row}"
-            yield Prose(f"row{'s' * (len(rest) > 1)} {numbers}: {made[0]}", "  ", "    ")
+            yield _prose(f"row{'s' * (len(rest) > 1)} {numbers}: {made}")
     if told.dropped:
-        yield Prose(
+        yield _prose(
             f"{len(told.dropped):,} rows held values and belonged to no token, and were given to "
-            f"new tokens or cut off: {told.dropped[0]} to {told.dropped[-1]}",
-            "  ",
-            "    ",
+            f"new tokens or cut off: {told.dropped[0]} to {told.dropped[-1]}"
         )
     yield ""
-    yield Prose(f"written to {visible(str(found.path))}, and read back as it was meant")
+    yield Prose(f"written to {found.path}, and read back as it was meant", rest="  ")
     if found.left_out:
-        yield Prose(f"left behind: {visible(', '.join(found.left_out))}")
+        yield Prose(f"left behind: {', '.join(found.left_out)}", rest="  ")
 
 
 def _row(origin: RowOrigin, token: str | None) -> str:
-    shown = "" if token is None else f" {visible(display(token.encode()))}"
+    shown = "" if token is None else f" {display(token.encode())}"
     sources = f" (rows {', '.join(map(str, origin.sources))})" if origin.sources else ""
     return f"row {origin.row}{shown}: {origin.made}{sources}"
+
+
+def _prose(text: str) -> Prose:
+    return Prose(text, "  ", "    ", hyphens=False)

@@ -1,92 +1,184 @@
-"""Scores of a table, and of every layer of its model, in a terminal of 80 columns."""
+"""Scores of a table, and of every layer of its model, as a document."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from ropewalk.report.layout import Drawn, Piece, Prose, Table, fit, lines
-from ropewalk.report.text import clip, visible
+from ropewalk.report.document import (
+    Block,
+    Chart,
+    ChartLine,
+    Column,
+    Document,
+    Drawn,
+    Prose,
+    Table,
+    in_terminal,
+    on_page,
+)
+from ropewalk.report.table_context import plotted
+from ropewalk.report.text import clip, cut
+from ropewalk.short import short
+from ropewalk.tables.score.benchmarks import TableScores
 
 if TYPE_CHECKING:
     from ropewalk.explain.layer_score import LayerScores
+    from ropewalk.tables.open import EmbeddingTable
     from ropewalk.tables.score.benchmarks import AnalogyScore, AnalogySection, PairScore
 
-WIDTH = 80
-NAME = 30
+WIDTH, NAME = 80, 30
 _LAYER = 11
 """Cells of a layer's name."""
-_LEAST_PLOT = 16
 
 
-def pair_lines(scores: Sequence[PairScore]) -> Iterator[Piece]:
-    """Judged pairs: correlations and coverage, a line for each benchmark."""
-    heads = (f"{'Spearman':>9}", f"{'Pearson':>9}", f"{'pairs':>14}", f"{'unknown':>10}")
-    table = [(f"{'judged pairs':<{NAME}}", *heads)]
-    for score in scores:
-        covered = f"{score.used:,} of {score.total:,}"
-        figures = (f"{_number(score.spearman):>9}", f"{_number(score.pearson):>9}")
-        table.append((_name(score.name), *figures, f"{covered:>14}", f"{score.oov_ratio:>9.1f}%"))
-    yield Table(table)
-    for score in scores:
-        yield from _words(score.name, score.missing, "no token of their own")
-        yield from _words(score.name, score.no_direction, "rows of zeros, NaN or infinity")
+def document(found: TableScores | LayerScores) -> Document:
+    """A table's scores, or every layer's beside the table's."""
+    blocks = _table(found) if isinstance(found, TableScores) else _layers(found)
+    question = "How well do these rows tell which words are alike?"
+    title = f"scores of {found.name}"
+    return Document(title, tuple(blocks), "ropewalk table score", question, WIDTH)
 
 
-def analogy_lines(score: AnalogyScore) -> Iterator[Piece]:
-    """Analogies: accuracy and coverage, a line for each section."""
-    heads = (f"{'accuracy':>9}", f"{'correct':>9}", f"{'questions':>18}")
-    table = [(_name(score.name + ", 3CosAdd"), *heads)]
-    yield Table([*table, *map(_section, (*score.sections, score.whole))])
+def values(
+    found: TableScores | LayerScores, table: EmbeddingTable | None = None
+) -> dict[str, object]:
+    """The same as plain values."""
+    if isinstance(found, TableScores):
+        about = table and {"tensor": table.name, "shape": table.shape, "view": table.view}
+        return {
+            "table": about,
+            "spelling": found.spelling,
+            "fold": found.fold,
+            "found": dict(found.used),
+            "pairs": [_pair_values(score) for score in found.pairs],
+            "analogies": [_analogy_values(score) for score in found.analogies],
+        }
+    layers = [
+        {
+            "name": layer.name,
+            "pairs": [_pair_values(score) for score in layer.scores],
+            "less_mean": [_pair_values(score) for score in layer.centred],
+        }
+        for layer in found.layers
+    ]
+    about = {"model": found.name, "frame": found.frame, "pieces": found.pieces.value}
+    return {**about, "layers": layers}
 
 
-def form_line(used: Counter[str], *, fold: bool) -> Iterator[Piece]:
-    """Which spelling the words were found in, and whether case counted."""
-    found = ", ".join(f"{count:,} {form}" for form, count in used.most_common())
-    case = "case folded where needed" if fold else "case counts (--fold)"
-    yield from _wrapped(f"Words found: {found or 'none'}; {case}.")
+def _pair_values(score: PairScore) -> dict[str, object]:
+    return {**asdict(score), "oov_ratio": score.oov_ratio}
 
 
-def layer_lines(found: LayerScores) -> Iterator[Piece]:
+def _analogy_values(score: AnalogyScore) -> dict[str, object]:
+    sections = [
+        {**asdict(section), "accuracy": section.accuracy}
+        for section in (*score.sections, score.whole)
+    ]
+    return {"name": score.name, "source": score.source, "sections": sections}
+
+
+def _table(found: TableScores) -> Iterator[Block]:
+    """Correlations and coverage, a line for each benchmark; accuracy, one for each section."""
+    if found.pairs:
+        columns = (
+            Column("judged pairs", NAME, attrgetter("name"), _name),
+            Column("Spearman", 9, attrgetter("spearman"), "{:.3f}"),
+            Column("Pearson", 9, attrgetter("pearson"), "{:.3f}"),
+            Column("pairs", 14, _used, key="used"),
+            Column("unknown", 10, attrgetter("oov_ratio"), "{:.1f}%"),
+        )
+        yield Table(columns, found.pairs, key="pairs")
+        for score in found.pairs:
+            yield from _words(score.name, score.missing, "no token of their own")
+            yield from _words(score.name, score.no_direction, "rows of zeros, NaN or infinity")
+        yield ""
+    for answered in found.analogies:
+        heads = (
+            Column(_name(answered.name + ", 3CosAdd"), NAME, attrgetter("name"), _name, key="name"),
+            Column("accuracy", 9, attrgetter("accuracy"), "{:.1%}"),
+            Column("correct", 9, attrgetter("correct"), "{:,}"),
+            Column("questions", 18, _asked),
+        )
+        yield Table(heads, (*answered.sections, answered.whole), key="analogies")
+        yield ""
+    listed = ", ".join(f"{count:,} {form}" for form, count in found.used.most_common())
+    case = "case folded where needed" if found.fold else "case counts (--fold)"
+    yield _prose(f"Words found: {listed or 'none'}; {case}.")
+
+
+def _used(score: PairScore) -> str:
+    return f"{score.used:,} of {score.total:,}"
+
+
+def _asked(section: AnalogySection) -> str:
+    return f"{section.asked:,} of {section.total:,}"
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class ScoredLayer:
+    """A layer's Spearman on the first two benchmarks, as it is and less the mean of all words."""
+
+    name: str
+    scores: tuple[float | None, ...]
+    centred: tuple[float | None, ...]
+
+
+def _layers(found: LayerScores) -> Iterator[Block]:
     """Spearman by layer, of the first benchmark as a plot; less the mean beside it."""
     names = [score.name for score in found.layers[0].scores]
-    yield from _wrapped(
-        f"Spearman by layer, each word put into {visible(repr(clip(found.frame, 60)))}"
+    yield _prose(
+        f"Spearman by layer, each word put into {clip(found.frame, 60)!r}"
         f"{' (alone)' if found.frame == '{}' else ''}; of several tokens the "
         f"{found.pieces.value}. o as it is, + less the mean of all words."
     )
-    yield Drawn(lambda width: _layers(found, names, width))
-    if len(names) > 2:
-        yield from _wrapped(f"The first two of {len(names)} benchmarks; --json has all.")
-    for number, name in enumerate(names):
-        yield from _wrapped(_verdict(found, number, name))
-
-
-def _layers(found: LayerScores, names: Sequence[str], width: int) -> Iterator[str]:
-    """The layers' numbers, and beside or below them the plot of the first benchmark."""
-    heads = [f"{visible(clip(n, 10))[:10]:>11}{'less mean':>10}" for n in names[:2]]
-    room = width - _LAYER - 21 * len(heads) - 2
-    if room < _LEAST_PLOT:
-        room = width - _LAYER - 2
-    values = [
-        s.spearman or 0.0 for layer in found.layers for s in (layer.scores[0], layer.centred[0])
+    rows = [
+        ScoredLayer(
+            layer.name,
+            tuple(score.spearman for score in layer.scores),
+            tuple(score.spearman for score in layer.centred),
+        )
+        for layer in found.layers
     ]
-    # From nothing to perfect, so that small steps look small.
-    low = min(0.0, *values)
-    scale = f"  {f'{low:.1f}'.ljust(room - 3)}1.0"
-    table = [[f"{'layer':<{_LAYER}}", *heads, scale]]
-    for layer in found.layers:
-        numbers = [
-            f"{_number(a.spearman):>11}{_number(b.spearman):>10}"
-            for a, b in list(zip(layer.scores, layer.centred, strict=True))[:2]
-        ]
-        cells = [" "] * room
-        for mark, score in (("+", layer.centred[0]), ("o", layer.scores[0])):
-            if score.spearman is not None:
-                cells[round((score.spearman - low) / (1.0 - low) * (room - 1))] = mark
-        table.append([f"{layer.name:<{_LAYER}}", *numbers, f"  {''.join(cells)}"])
-    yield from lines([Table(table)], width)
+    columns = [Column("layer", _LAYER, attrgetter("name")), *_columns(names[:2])]
+    layers = Table(columns, rows, key="layers")
+    yield in_terminal(Drawn(lambda width: plotted(layers, _marks, width)))
+    yield on_page(_chart(rows, names[0]), layers)
+    if len(names) > 2:
+        yield _prose(f"The first two of {len(names)} benchmarks; --json has all.")
+    for number, name in enumerate(names):
+        yield _prose(_verdict(found, number, name))
+
+
+def _columns(names: Sequence[str]) -> Iterator[Column]:
+    for at, name in enumerate(names):
+
+        def plain(row: ScoredLayer, at: int = at) -> float | None:
+            return row.scores[at]
+
+        def centred(row: ScoredLayer, at: int = at) -> float | None:
+            return row.centred[at]
+
+        yield Column(cut(name, 10), 11, plain, "{:.3f}", key=name)
+        yield Column("less mean", 10, centred, "{:.3f}", key=f"{name} less mean")
+
+
+def _marks(row: object) -> Mapping[str, float | None]:
+    assert isinstance(row, ScoredLayer)  # noqa: S101 - the table's rows are these
+    return {"+": row.centred[0], "o": row.scores[0]}
+
+
+def _chart(rows: Sequence[ScoredLayer], name: str) -> Chart:
+    step = max(1, len(rows) // 8)
+    ticks = tuple((float(at), rows[at].name) for at in range(0, len(rows), step))
+    lines = (
+        ChartLine("as it is", tuple((float(at), r.scores[0]) for at, r in enumerate(rows))),
+        ChartLine("less mean", tuple((float(at), r.centred[0]) for at, r in enumerate(rows))),
+    )
+    return Chart(f"Spearman on {name}", lines, ticks, low=0.0, high=1.0, form="{:.2f}")
 
 
 def _verdict(found: LayerScores, number: int, name: str) -> str:
@@ -100,32 +192,20 @@ def _verdict(found: LayerScores, number: int, name: str) -> str:
         ),
         key=lambda pair: pair[1],
     )
-    return (
-        f"{visible(name)}: the raw table has {_number(table)}; the best layer, {best}, {score:.3f}."
-    )
+    raw = "-" if table is None else f"{table:.3f}"
+    return f"{name}: the raw table has {raw}; the best layer, {best}, {score:.3f}."
 
 
-def _section(section: AnalogySection) -> tuple[str, ...]:
-    accuracy = "-" if section.accuracy is None else f"{section.accuracy:.1%}"
-    covered = f"{section.asked:,} of {section.total:,}"
-    figures = (f"{accuracy:>9}", f"{section.correct:>9,}", f"{covered:>18}")
-    return (_name(section.name), *figures)
-
-
-def _words(name: str, words: Sequence[str], why: str) -> Iterator[Piece]:
+def _words(name: str, words: Sequence[str], why: str) -> Iterator[Block]:
     if words:
-        listed = ", ".join(visible(clip(word, 24)) for word in words[:6])
+        listed = ", ".join(clip(word, 24) for word in words[:6])
         more = ", ..." if len(words) > 6 else ""
-        yield from _wrapped(f"{visible(name)}: {len(words):,} words have {why}: {listed}{more}")
+        yield _prose(f"{name}: {len(words):,} words have {why}: {listed}{more}")
 
 
 def _name(name: str) -> str:
-    return f"{fit(visible(name), NAME - 1)} "
+    return cut(name, NAME - 1)
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _wrapped(text: str) -> Iterator[Piece]:
-    yield Prose(text, rest="  ")
+def _prose(text: str) -> Prose:
+    return Prose(text, rest="  ", hyphens=False)

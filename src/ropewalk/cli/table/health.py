@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from ropewalk.cli.output import columns
 from ropewalk.cli.table.options import (
     AsJson,
     Role,
@@ -14,10 +13,9 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
+    answer,
     at_work,
-    close,
     opened,
-    print_json,
 )
 
 MOST = 100_000
@@ -47,7 +45,6 @@ def health_command(
     from dataclasses import asdict
 
     from ropewalk.errors import UsageError
-    from ropewalk.report.table_health import health_lines
     from ropewalk.tables.health.check import HealthOptions, check_health
 
     asked = HealthOptions(top, sample, seed, all_rows, rows_of(unused))
@@ -59,13 +56,8 @@ def health_command(
         table = opened(context, role, tensor, view)
         shown.say(f"reading {table.rows:,} rows about five times")
         health = check_health(table, asked, shown.note)
-    if as_json:
-        document = asdict(health) | {"table": table.name, "role": table.role, "view": table.view}
-        print_json("health", document)
-        return
-    for line in health_lines(health, columns()):
-        typer.echo(line)
-    close(context, table)
+    about = {"table": table.name, "role": table.role, "view": table.view}
+    answer(context, "health", health, lambda: asdict(health) | about, as_json=as_json, read=table)
 
 
 def rows_of(text: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ropewalk.cli.output import columns, show
+from ropewalk.cli.output import show
 from ropewalk.cli.table.options import (
     AllRows,
     AsJson,
@@ -16,6 +16,7 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
+    answer,
     at_work,
     close,
     opened,
@@ -101,16 +102,19 @@ def clusters_command(
     as_json: AsJson = False,
 ) -> None:
     """Put rows into K clusters of like direction: sizes, central tokens, how tight they are."""
-    from ropewalk.report.table_clusters import cluster_lines, document
+    from ropewalk.report.table_clusters import values
     from ropewalk.tables.clusters import cluster
 
     with at_work("opening the table") as shown:
         table = opened(context, role, tensor, view)
         shown.say(f"putting rows into {number} clusters")
         found = cluster(table, number, seed=seed, fitted=fitted, all_rows=all_rows)
-    if as_json:
-        print_json("clusters", document(found, table))
-        return
-    for line in cluster_lines(found, table, columns()):
-        typer.echo(line)
-    close(context, table)
+    answer(
+        context,
+        "clusters",
+        found,
+        lambda: values(found, table),
+        as_json=as_json,
+        read=table,
+        table=table,
+    )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ropewalk.cli import options
-from ropewalk.cli.output import show
+from ropewalk.cli import options, output
+from ropewalk.cli.output import print_result, show
 from ropewalk.cli.progress import PATIENCE, Progress
 from ropewalk.report.document import Block, Prose, ToCopy
 
@@ -111,7 +110,31 @@ def at_work(phase: str) -> Iterator[Progress]:
         yield shown
 
 
+def answer(
+    context: typer.Context,
+    kind: str,
+    found: object,
+    values: Callable[[], dict[str, object]],
+    *,
+    as_json: bool,
+    read: EmbeddingTable | None = None,
+    **options: object,
+) -> None:
+    """Print the report of what was found and the lines under it, or one JSON document.
+
+    `kind` names the JSON's schema, `read` is the table that was read, `options` go to the function
+    that makes the document.
+    """
+    held = {"schema": _schema(kind), **values()} if as_json else None
+    print_result(found, as_json=as_json, values=held, **options)
+    if read is not None and not as_json:
+        close(context, read)
+
+
 def print_json(kind: str, document: dict[str, object]) -> None:
     """One JSON document on stdout; `kind` names its schema, like "near"."""
-    whole = {"schema": f"ropewalk.table.{kind}/1", **document}
-    typer.echo(json.dumps(whole, indent=2, allow_nan=False))
+    output.print_json({"schema": _schema(kind), **document})
+
+
+def _schema(kind: str) -> str:
+    return f"ropewalk.table.{kind}/1"

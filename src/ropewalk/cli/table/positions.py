@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from ropewalk.cli.output import columns, console, show
-from ropewalk.cli.table.options import AsJson, Tensor, at_work, model_of, print_json
+from ropewalk.cli.output import show
+from ropewalk.cli.table.options import AsJson, Tensor, answer, at_work, model_of, print_json
 from ropewalk.report.document import Prose
 
 if TYPE_CHECKING:
@@ -18,14 +17,9 @@ if TYPE_CHECKING:
 def positions_command(
     context: typer.Context,
     tensor: Tensor = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the heat map and the curves as a page, too."),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure learned positions: trained rows, norms, likeness by distance, spectrum."""
-    from ropewalk.errors import UsageError
     from ropewalk.tables.open import open_tables
 
     with at_work("opening the tables"):
@@ -33,39 +27,26 @@ def positions_command(
     table = _table(tables, tensor)
     if table is None:
         instead = _instead(tables)
-        if html is not None:
-            raise UsageError(f"{instead}; there is nothing to draw")
         if as_json:
             print_json("positions", {"model": tables.title, "table": None, "instead": instead})
         else:
             show(Prose(instead))
         return
-    _show(table, html, as_json=as_json)
-
-
-def _show(table: EmbeddingTable, html: Path | None, *, as_json: bool) -> None:
-    from ropewalk.report import table_positions
-    from ropewalk.report.text import visible
+    from ropewalk.report.table_positions import values
     from ropewalk.tables.positions_table import measure
 
     with at_work("measuring the positions"):
         found = measure(table)
-    if html is not None:
-        from ropewalk.files import write_whole
-        from ropewalk.report.table_positions_html import positions_html
-
-        write_whole(html, positions_html(found, table.tables.title, table.line()))
-    if as_json:
-        about: dict[str, object] = {"model": table.tables.title, "table": table.name}
-        print_json("positions", about | table_positions.document(found))
-        return
-    for line in table_positions.position_lines(found, visible(table.tables.title), columns()):
-        typer.echo(line)
-    typer.echo()
-    out = console()
-    for text in table_positions.map_lines(found, out.width):
-        out.print(text, soft_wrap=True)
-    show("", Prose(visible(table.line())))
+    about: dict[str, object] = {"model": tables.title, "table": table.name}
+    answer(
+        context,
+        "positions",
+        found,
+        lambda: about | values(found),
+        as_json=as_json,
+        title=tables.title,
+        line=table.line(),
+    )
 
 
 def _table(tables: ModelTables, tensor: str | None) -> EmbeddingTable | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ropewalk.cli.output import columns
 from ropewalk.cli.progress import Progress
 from ropewalk.cli.table.context import whole_model
 from ropewalk.cli.table.options import (
@@ -20,18 +18,16 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
+    answer,
     at_work,
-    close,
     model_of,
     opened,
-    print_json,
 )
-from ropewalk.report.layout import lines
 
 if TYPE_CHECKING:
     from ropewalk.explain.layer_score import LayerScores
     from ropewalk.tables.open import EmbeddingTable
-    from ropewalk.tables.score.benchmarks import AnalogyScore, PairScore
+    from ropewalk.tables.score.benchmarks import AnalogyScore
     from ropewalk.tables.score.datasets import AnalogySet, PairSet
     from ropewalk.tables.score.lookup import Lookup
 
@@ -139,42 +135,32 @@ def _sets(
 def _print_table(
     context: typer.Context, table: EmbeddingTable, held: _Sets, lookup: Lookup, *, as_json: bool
 ) -> None:
-    from ropewalk.report.table_score import WIDTH, analogy_lines, form_line, pair_lines
-    from ropewalk.tables.score.benchmarks import score_analogies, score_pairs, table_vectors
+    from ropewalk.report.table_score import values
+    from ropewalk.tables.score.benchmarks import (
+        TableScores,
+        score_analogies,
+        score_pairs,
+        table_vectors,
+    )
 
     vector = table_vectors(table, lookup)
-    paired: list[PairScore] = []
     answered: list[AnalogyScore] = []
     with at_work("reading the rows") as shown:
-        paired += (score_pairs(one, vector) for one in held.pairs)
+        paired = tuple(score_pairs(one, vector) for one in held.pairs)
         for one in held.analogies:
             shown.say(f"answering {one.name}")
             answered.append(score_analogies(table, one, lookup, share=shown.share))
-    if as_json:
-        document: dict[str, object] = {
-            "table": {"tensor": table.name, "shape": table.shape, "view": table.view},
-            "spelling": lookup.spelling.value,
-            "fold": lookup.fold,
-            "found": dict(lookup.used),
-            "pairs": [_pairs(score) for score in paired],
-            "analogies": [_analogies(score) for score in answered],
-        }
-        print_json("score", document)
-        return
-    blocks = [pair_lines(paired)] if paired else []
-    out = min(columns(), WIDTH)
-    for pieces in (*blocks, *(analogy_lines(score) for score in answered)):
-        for line in lines((*pieces, ""), out):
-            typer.echo(line)
-    for line in lines(form_line(lookup.used, fold=lookup.fold), out):
-        typer.echo(line)
-    close(context, table)
+    title = table.tables.title
+    found = TableScores(
+        title, paired, tuple(answered), lookup.spelling.value, lookup.fold, lookup.used
+    )
+    answer(context, "score", found, lambda: values(found, table), as_json=as_json, read=table)
 
 
 def _print_layers(context: typer.Context, held: _Sets, frame: str | None, *, as_json: bool) -> None:
     from ropewalk.errors import UsageError
     from ropewalk.explain.layer_score import NEUTRAL, layer_scores
-    from ropewalk.report.table_score import WIDTH, layer_lines
+    from ropewalk.report.table_score import values
 
     if not held.pairs:
         raise UsageError("--layers scores judged pairs; give --set wordsim353 or --pairs FILE")
@@ -189,20 +175,7 @@ def _print_layers(context: typer.Context, held: _Sets, frame: str | None, *, as_
             frame=NEUTRAL if frame is None else frame,
             share=shown.share,
         )
-    if as_json:
-        layers = [
-            {
-                "name": layer.name,
-                "pairs": [_pairs(score) for score in layer.scores],
-                "less_mean": [_pairs(score) for score in layer.centred],
-            }
-            for layer in found.layers
-        ]
-        document = {"model": name, "frame": found.frame, "pieces": found.pieces.value}
-        print_json("score", {**document, "layers": layers})
-        return
-    for line in lines(layer_lines(found), min(columns(), WIDTH)):
-        typer.echo(line)
+    answer(context, "score", found, lambda: values(found), as_json=as_json)
 
 
 def _refuse_frame(frame: str | None) -> None:
@@ -210,15 +183,3 @@ def _refuse_frame(frame: str | None) -> None:
 
     if frame is not None:
         raise UsageError("--frame is what words stand in within a model; give --layers, too")
-
-
-def _pairs(score: PairScore) -> dict[str, object]:
-    return {**dataclasses.asdict(score), "oov_ratio": score.oov_ratio}
-
-
-def _analogies(score: AnalogyScore) -> dict[str, object]:
-    sections = [
-        {**dataclasses.asdict(section), "accuracy": section.accuracy}
-        for section in (*score.sections, score.whole)
-    ]
-    return {"name": score.name, "source": score.source, "sections": sections}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ropewalk.cli.output import columns, console
 from ropewalk.cli.table.options import (
     TABLE,
     AsJson,
@@ -16,10 +14,9 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
+    answer,
     at_work,
-    close,
     opened,
-    print_json,
 )
 
 if TYPE_CHECKING:
@@ -76,8 +73,8 @@ def near_command(
 
     An analogy: near king --minus man --plus woman.
     """
-    from ropewalk.report.table_near import near_document, near_lines
-    from ropewalk.tables.answer import answer
+    from ropewalk.report.table_near import values
+    from ropewalk.tables.answer import answer as find
 
     with at_work("opening the table") as shown:
         table = opened(context, role, tensor, view)
@@ -88,13 +85,16 @@ def near_command(
             by_product=by_product,
         )
         shown.say("reading the rows")
-        answers = answer(table, questions, k, all_rows=all_rows)
-    if as_json:
-        print_json("near", near_document(answers, table))
-        return
-    for line in near_lines(answers, table, columns()):
-        typer.echo(line)
-    close(context, table)
+        found = find(table, questions, k, all_rows=all_rows)
+    answer(
+        context,
+        "near",
+        found,
+        lambda: values(found, table),
+        as_json=as_json,
+        read=table,
+        table=table,
+    )
 
 
 def asked_for(
@@ -145,34 +145,24 @@ def similarity_command(
     ids: Ids = None,
     texts: Texts = None,
     exact: Exact = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the heat map as a page, too.")
-    ] = None,
     role: Role = RoleName.INPUT,
     tensor: Tensor = None,
     view: View = ViewName.RAW,
     as_json: AsJson = False,
 ) -> None:
     """The cosine of two words, or a heat map of more, with the rows of --id and --text behind."""
-    from ropewalk.report.table_similarity import (
-        similarity_document,
-        similarity_html,
-        similarity_lines,
-    )
-    from ropewalk.tables.answer import cosines_between
+    from ropewalk.report.table_near import values
+    from ropewalk.tables.answer import similarity
 
     with at_work("opening the table"):
         table = opened(context, role, tensor, view)
-    asked = asked_for(table, words, ids, texts, exact=exact)
-    cosines = cosines_between(table, asked)
-    if html is not None:
-        from ropewalk.files import write_whole
-
-        write_whole(html, similarity_html(asked, cosines, table))
-    if as_json:
-        print_json("similarity", similarity_document(asked, cosines, table))
-        return
-    out = console()
-    for line in similarity_lines(asked, cosines, table, out.width):
-        out.print(line, soft_wrap=True, markup=False)
-    close(context, table)
+    found = similarity(table, asked_for(table, words, ids, texts, exact=exact))
+    answer(
+        context,
+        "similarity",
+        found,
+        lambda: values(found, table),
+        as_json=as_json,
+        read=table,
+        table=table,
+    )
