@@ -35,20 +35,20 @@ def attended(ids: list[Ids], length: int, *, small: bool) -> Iterator[Row]:
     layout = next(row.layout for row in pack(fitting[:400], length) if len(row.layout.pieces) > 2)
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 8, length, 64, requires_grad=True) for _ in range(3))
-    order, documents, mask = torch.arange(length), layout.documents(), layout.mask()
+    order, segment_ids, mask = torch.arange(length), layout.segment_ids(), layout.mask()
     blocks = block_mask([layout])
     fused: Any = torch.compile(flex_attention)
     sdpa = functional.scaled_dot_product_attention
     ours, causal = "ours", "plain causal"
     ways: dict[str, Callable[[], Tensor]] = {
-        ours: lambda: attention(q, k, v, NoPosition(), position_ids=order, documents=documents),
+        ours: lambda: attention(q, k, v, NoPosition(), position_ids=order, segment_ids=segment_ids),
         "SDPA with the mask": lambda: sdpa(q, k, v, attn_mask=mask),
         causal: lambda: sdpa(q, k, v, is_causal=True),
     }
     # On a CPU it refuses tensors that ask for gradients, whether any are taken or not.
     plain = [each.detach() for each in (q, k, v)]
     forward = ways | {"FlexAttention, compiled": lambda: fused(*plain, block_mask=blocks)}
-    kept = documents >= 0
+    kept = segment_ids >= 0
     name = f"attention, {length} tokens in {len(layout.pieces)} documents"
     rounds = 3 if small else 12
     with torch.no_grad():

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, DynamicCache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from ropewalk.decoder import Decoder, DecoderConfig, Position, register
-from ropewalk.errors import ConfigError, PositionError
+from ropewalk.errors import ConfigError, PositionError, RowError, TensorError, UsageError
 from ropewalk.packing.layout import Layout
 
 EVERY = get_args(Position)
@@ -94,12 +94,12 @@ def test_beams_are_what_reading_anew_finds(ids: Tensor) -> None:
 def test_a_cache_of_unknown_positions_or_a_short_mask_is_refused(ids: Tensor) -> None:
     model = _decoder("rope")
     cache = model(ids[:, :12], use_cache=True)[_cache_field()]
-    with pytest.raises(PositionError, match="attention_mask has shape"):
+    with pytest.raises(TensorError, match="attention_mask has shape"):
         model(ids[:, 12:], cache=cache, attention_mask=torch.zeros(2, 8))
     bare = DynamicCache(config=model.config)
     for layer, each in enumerate(cache.layers):
         bare.update(each.keys, each.values, layer)
-    with pytest.raises(PositionError, match="go on with a cache that this decoder has filled"):
+    with pytest.raises(UsageError, match="go on with a cache that this decoder has filled"):
         model(ids[:, 12:], cache=bare)
 
 
@@ -121,7 +121,7 @@ def test_packed_documents_are_read_as_if_alone(position: Position, ids: Tensor) 
     layout = Layout.of([9, 1, 10])
     row = ids[:1]
     packed = model(
-        row, position_ids=layout.position_ids()[None], documents=layout.documents()[None]
+        row, position_ids=layout.position_ids()[None], segment_ids=layout.segment_ids()[None]
     ).logits
     for start, size in zip(layout.starts, layout.seq_lens, strict=True):
         part = slice(start, start + size)
@@ -221,9 +221,9 @@ def test_configurations_that_make_no_model_are_refused(
 
 def test_what_is_no_input_is_refused(ids: Tensor) -> None:
     model = _decoder("rope")
-    with pytest.raises(PositionError, match="either input_ids or inputs_embeds"):
+    with pytest.raises(UsageError, match="either input_ids or inputs_embeds"):
         model()
-    with pytest.raises(PositionError, match="the table has 64 rows"):
+    with pytest.raises(RowError, match="the table has 64 rows"):
         model(ids + 60)
 
 
@@ -257,5 +257,5 @@ def test_a_mask_for_every_query_keeps_branches_behind_one_text_apart(
 
 
 def test_a_mask_for_other_queries_is_refused(ids: Tensor) -> None:
-    with pytest.raises(PositionError, match=r"\(batch, heads, 20, 20\)"):
+    with pytest.raises(TensorError, match=r"\(batch, heads, 20, 20\)"):
         _decoder("rope")(ids, attention_mask=torch.ones(1, 1, 20, 19, dtype=torch.bool))

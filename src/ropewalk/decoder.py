@@ -29,7 +29,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from ropewalk.attention import attention
 from ropewalk.attention.given import query_mask, real_tokens
 from ropewalk.dialects.hf.families import OWN_TYPE
-from ropewalk.errors import ConfigError, PositionError, ScheduleError
+from ropewalk.errors import ConfigError, ScheduleError, UsageError
 from ropewalk.kernels.bounds import check_token_rows
 from ropewalk.positions.alibi import Alibi
 from ropewalk.positions.base import PositionEncoding
@@ -170,7 +170,7 @@ class Block(GradientCheckpointingLayer):
             k, v = where.cache.update(k, v, self.layer)
         mixed = attention(
             q, k, v, where.encoding, position_ids=where.position_ids,
-            k_position_ids=where.k_position_ids, documents=where.documents, mask=where.mask,
+            k_position_ids=where.k_position_ids, segment_ids=where.segment_ids, mask=where.mask,
         )  # fmt: skip
         out: Tensor = self.out(mixed.transpose(1, 2).reshape(batch, length, width))
         return out
@@ -179,7 +179,7 @@ class Block(GradientCheckpointingLayer):
 class _Where:
     """What every block is told of position, order and padding.
 
-    `position_ids` and `attention_mask` are those of the call, or None. Raises PositionError for a
+    `position_ids` and `attention_mask` are those of the call, or None. Raises UsageError for a
     mask or a cache that does not go with them.
     """
 
@@ -189,15 +189,15 @@ class _Where:
         vectors: Tensor,
         position_ids: Tensor | None,
         cache: Any,
-        documents: Tensor | None,
+        segment_ids: Tensor | None,
         attention_mask: Tensor | None,
     ) -> None:
-        self.encoding, self.cache, self.documents = encoding, cache, documents
+        self.encoding, self.cache, self.segment_ids = encoding, cache, segment_ids
         batch, length = vectors.shape[:2]
         past = 0 if cache is None else int(cache.get_seq_length())
-        if past and documents is not None:
-            raise PositionError(
-                "documents were given together with a cache; packed rows are read at once"
+        if past and segment_ids is not None:
+            raise UsageError(
+                "segment_ids were given together with a cache; packed rows are read at once"
             )
         self.mask, padding = None, attention_mask
         if attention_mask is not None and attention_mask.dim() == 4:
@@ -238,7 +238,7 @@ def _cached_positions(cache: Any, past: int, here: Tensor) -> Tensor:
     if held.shape[0] != batch and bool((held == held[:1]).all()):
         held = held[:1].expand(batch, -1)
     if tuple(held.shape) != (batch, past):
-        raise PositionError(
+        raise UsageError(
             f"the cache holds {past} tokens of {batch} sequences and positions of "
             f"{tuple(held.shape)}; go on with a cache that this decoder has filled"
         )
@@ -300,7 +300,7 @@ class Decoder(PreTrainedModel, GenerationMixin):
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int = 0,
-        documents: Tensor | None = None,
+        segment_ids: Tensor | None = None,
         output_hidden_states: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
         return_dict: bool | None = None,
@@ -310,16 +310,18 @@ class Decoder(PreTrainedModel, GenerationMixin):
         `input_ids` (batch, sequence) or `inputs_embeds` with hidden_size channels. Without
         `position_ids` tokens count on from what the cache holds, padding left out.
         `attention_mask` (batch, all tokens) is 0 at padding; with four dimensions it says which
-        keys each query sees. `documents` (batch, sequence) keeps packed documents apart. `labels`
+        keys each query sees. `segment_ids` (batch, sequence) keeps packed documents apart. `labels`
         are shifted here; -100 is left out; the loss is their mean, or their sum over
         `num_items_in_batch`. `hidden_states`: every block's input and the last normed output.
-        `return_dict=False` gives a tuple. Raises PositionError for what does not fit.
+        `return_dict=False` gives a tuple. Raises a UsageError for what does not fit.
         """
         cache = past_key_values if cache is None else cache
         inputs_embeds = self._vectors(input_ids, inputs_embeds)
         if use_cache and cache is None:
             cache = DynamicCache(config=self.config)
-        where = _Where(self.position, inputs_embeds, position_ids, cache, documents, attention_mask)
+        where = _Where(
+            self.position, inputs_embeds, position_ids, cache, segment_ids, attention_mask
+        )
         x, states = self._through(inputs_embeds, where, bool(output_hidden_states))
         logits = self.lm_head(x[:, -logits_to_keep:] if logits_to_keep else x)
         loss = None if labels is None else _loss(logits, labels, num_items_in_batch)
@@ -328,7 +330,7 @@ class Decoder(PreTrainedModel, GenerationMixin):
         )
         return found if return_dict in (None, True) else found.to_tuple()
 
-    def turn_by(self, rotary: spec.RotarySpec, length: int | None = None) -> None:
+    def set_rotary(self, rotary: spec.RotarySpec, length: int | None = None) -> None:
         """Go on with another rotary schedule, at `length` tokens where it depends on that.
 
         Nothing is trained. Raises ScheduleError where the decoder does not rotate, or heads have
@@ -345,7 +347,7 @@ class Decoder(PreTrainedModel, GenerationMixin):
         if input_ids is None and inputs_embeds is not None:
             return inputs_embeds
         if input_ids is None or inputs_embeds is not None:
-            raise PositionError("give either input_ids or inputs_embeds, and not both")
+            raise UsageError("give either input_ids or inputs_embeds, and not both")
         check_token_rows(input_ids, self.config.vocab_size)
         vectors: Tensor = self.embed_tokens(input_ids)
         return vectors

@@ -15,7 +15,7 @@ from transformers import BloomConfig
 from transformers.models.bloom.modeling_bloom import BloomAttention, build_alibi_tensor
 
 from ropewalk.attention import attention, plan_attention
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.positions.alibi import Alibi
 
 Draw = Callable[..., tuple[Tensor, Tensor, Tensor]]
@@ -59,14 +59,14 @@ def test_packed_rows_are_right_by_their_own_positions(loop: Any, qkv: Draw) -> N
     q, k, v = qkv(length=N)
     lengths = ([3, N - 3], [1, 9, N - 11, 1])
     ids = torch.stack([torch.cat([torch.arange(n) for n in row]) for row in lengths])
-    documents = (ids == 0).cumsum(-1)
+    segment_ids = (ids == 0).cumsum(-1)
     encoding = Alibi(4)
-    options: dict[str, Any] = {"position_ids": ids, "documents": documents}
+    options: dict[str, Any] = {"position_ids": ids, "segment_ids": segment_ids}
     assert plan_attention(q, k, v, encoding, **options).path == "masked features"
     ours = attention(q, k, v, encoding, **options)
 
     def seen(b: int, _h: int, i: int, j: int) -> bool:
-        return j <= i and bool(documents[b, i] == documents[b, j])
+        return j <= i and bool(segment_ids[b, i] == segment_ids[b, j])
 
     close(ours, loop(q, k, v, bias=penalty(encoding.slopes, ids, ids), seen=seen, scale=SCALE))
     # Each document is what it would be alone.
@@ -281,5 +281,5 @@ def test_it_is_the_attention_of_bloom_with_left_padding() -> None:
 
 def test_without_a_causal_mask_the_causal_form_is_refused(qkv: Draw) -> None:
     q, k, v = qkv()
-    with pytest.raises(PositionError, match="Alibi is right only for keys before their query"):
+    with pytest.raises(UsageError, match="Alibi is right only for keys before their query"):
         attention(q, k, v, Alibi(4), position_ids=torch.arange(6), causal=False)

@@ -44,10 +44,10 @@ def test_a_bias_that_does_not_factor_is_the_loop_and_trains(
     loop: Any, qkv: Draw, build: Callable[[], PositionEncoding]
 ) -> None:
     q, k, v = qkv(kv_heads=2)
-    documents = torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0]])
+    segment_ids = torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0]])
     ids = torch.tensor([[0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 4, 5]])
     encoding = build()
-    options: dict[str, Any] = {"position_ids": ids, "documents": documents}
+    options: dict[str, Any] = {"position_ids": ids, "segment_ids": segment_ids}
     plan = plan_attention(q, k, v, encoding, **options)
     assert plan.path == "dense bias"
     assert "2 x 4 x 6 x 6 in fp32, 1.125 KiB" in plan.cost
@@ -56,7 +56,7 @@ def test_a_bias_that_does_not_factor_is_the_loop_and_trains(
     assert bias is not None
     exact = loop(
         q, k, v, scale=SCALE, bias=lambda b, h, i, j: float(bias.detach()[b, h, i, j]),
-        seen=lambda b, _h, i, j: j <= i and documents[b, i] == documents[b, j],
+        seen=lambda b, _h, i, j: j <= i and segment_ids[b, i] == segment_ids[b, j],
     )  # fmt: skip
     torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-5)
     if any(True for _ in encoding.parameters()):
@@ -169,8 +169,8 @@ def test_packed_or_padded_rows_do_not_pass_for_plain_ones(
         ({"position_ids": IDS.float()}, "float32"),
         ({"k_position_ids": IDS[:5]}, "positions of all keys"),
         ({"position_ids": IDS.expand(3, 2, 6), "k_position_ids": IDS}, "several axes"),
-        ({"documents": IDS, "k_position_ids": IDS}, "k_documents"),
-        ({"documents": IDS.float()}, "documents is torch.float32"),
+        ({"segment_ids": IDS, "k_position_ids": IDS}, "k_segment_ids"),
+        ({"segment_ids": IDS.float()}, "segment_ids is torch.float32"),
         ({"window": Window(0)}, "window.size is 0"),
         ({"mask": torch.ones(2, 5, dtype=torch.bool)}, "broadcast"),
         ({"mask": torch.ones(2, 6)}, "float32"),

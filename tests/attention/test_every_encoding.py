@@ -117,7 +117,7 @@ def test_tokens_go_by_their_position_ids_and_not_by_their_places(name: str) -> N
 def test_two_documents_in_a_row_are_what_each_is_alone(name: str) -> None:
     encoding, x = built(name), drawn()
     ids = torch.cat((row(length=13), row(length=N - 13)), dim=-1)
-    packed = layer(name, encoding, x, ids, documents=(torch.arange(N) >= 13).long())
+    packed = layer(name, encoding, x, ids, segment_ids=(torch.arange(N) >= 13).long())
     equal(packed[:, :, :13], layer(name, encoding, x[:, :13], ids[:, :13]))
     equal(packed[:, :, 13:], layer(name, encoding, x[:, 13:], ids[:, 13:]))
 

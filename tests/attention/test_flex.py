@@ -43,10 +43,10 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_flex_and_the_dense_bias_agree(qkv: Draw, build: Callable[[], RelativeBias]) -> None:
     q, k, v = (x.requires_grad_() for x in qkv(kv_heads=2))
-    documents = torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0]])
+    segment_ids = torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0]])
     ids = torch.tensor([[0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 4, 5]])
     mask = torch.tensor([[True] * 5 + [False], [True] * 6])
-    options: dict[str, Any] = {"position_ids": ids, "documents": documents, "mask": mask}
+    options: dict[str, Any] = {"position_ids": ids, "segment_ids": segment_ids, "mask": mask}
     encoding = build()
     with torch.no_grad():
         fused = attention(q, k, v, encoding, kernel="flex", **options)

@@ -73,7 +73,7 @@ def test_logits_and_gradients_are_those_of_each_document_alone(
     weight.grad = None
 
     made.set_attn_implementation(register())
-    kept = rows.documents >= 0
+    kept = rows.segment_ids >= 0
     packed = made(
         rows.input_ids,
         position_ids=rows.position_ids,
@@ -160,12 +160,12 @@ def drawn(rows: int = 2) -> tuple[torch.Tensor, ...]:
 
 
 def apart(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, documents: torch.Tensor
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, segment_ids: torch.Tensor
 ) -> torch.Tensor:
     """The definition, in double: softmax over the keys of one's own document up to oneself."""
     k, v = (each.repeat_interleave(2, 1) for each in (k, v))
     scores = q.double() @ k.double().transpose(-1, -2) / 8**0.5
-    seen = (documents[:, None] == documents[None, :]) & torch.ones(128, 128).tril().bool()
+    seen = (segment_ids[:, None] == segment_ids[None, :]) & torch.ones(128, 128).tril().bool()
     return torch.softmax(scores.masked_fill(~seen, float("-inf")), -1) @ v.double()
 
 
@@ -175,9 +175,9 @@ def test_attention_takes_documents_one_at_a_time_and_gives_the_definition(
     rows: int, *, each: bool
 ) -> None:
     q, k, v = drawn(rows)
-    documents = PACKED.expand(rows, -1) if each else PACKED
+    segment_ids = PACKED.expand(rows, -1) if each else PACKED
     # Positions of their own for each row do not make documents of their own.
-    options: dict[str, Any] = {"position_ids": IDS.expand(rows, -1), "documents": documents}
+    options: dict[str, Any] = {"position_ids": IDS.expand(rows, -1), "segment_ids": segment_ids}
     plan = plan_attention(q, k, v, NoPosition(), **options)
     assert plan.path == "by document"
     assert f"{2 * rows} calls of the kernel" in plan.cost
@@ -192,8 +192,8 @@ def test_attention_takes_documents_one_at_a_time_and_gives_the_definition(
 @pytest.mark.parametrize(
     "changes",
     [
-        {"documents": torch.where(IDS < 100, PACKED, 3)},
-        {"documents": IDS // 16},
+        {"segment_ids": torch.where(IDS < 100, PACKED, 3)},
+        {"segment_ids": IDS // 16},
         {"window": Window(50)},
         {"mask": torch.ones(2, 128, dtype=torch.bool)},
         {"causal": False},
@@ -204,22 +204,22 @@ def test_where_more_decides_than_documents_one_behind_another_a_mask_does(
     changes: dict[str, Any],
 ) -> None:
     q, k, v = drawn()
-    options: dict[str, Any] = {"position_ids": IDS, "documents": PACKED} | changes
+    options: dict[str, Any] = {"position_ids": IDS, "segment_ids": PACKED} | changes
     assert plan_attention(q, k, v, NoPosition(), **options).path == "masked sdpa"
 
 
 def test_a_document_in_two_pieces_sees_itself() -> None:
     q, k, v = drawn()
-    documents = torch.where(IDS < 100, PACKED, 3)
-    found = attention(q, k, v, NoPosition(), position_ids=IDS, documents=documents)
-    torch.testing.assert_close(found.double(), apart(q, k, v, documents), atol=1e-5, rtol=1e-5)
+    segment_ids = torch.where(IDS < 100, PACKED, 3)
+    found = attention(q, k, v, NoPosition(), position_ids=IDS, segment_ids=segment_ids)
+    torch.testing.assert_close(found.double(), apart(q, k, v, segment_ids), atol=1e-5, rtol=1e-5)
 
 
 def test_documents_compile_without_a_break() -> None:
     q, k, v = (each.detach() for each in drawn())
 
-    def run(documents: torch.Tensor) -> torch.Tensor:
-        return attention(q, k, v, NoPosition(), position_ids=IDS, documents=documents)
+    def run(segment_ids: torch.Tensor) -> torch.Tensor:
+        return attention(q, k, v, NoPosition(), position_ids=IDS, segment_ids=segment_ids)
 
     compiled = torch.compile(run, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(PACKED), run(PACKED), atol=1e-5, rtol=1e-5)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ropewalk.dialects.gguf.names import ARCHITECTURE_OF
+from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF
 from ropewalk.dialects.llamacpp import read_flags, write_flags
 from ropewalk.errors import RopewalkError, ScheduleError
 from ropewalk.rope.frequencies import schedule, yarn_mscale

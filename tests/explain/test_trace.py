@@ -122,7 +122,7 @@ def test_gpt_neox_turns_a_part_of_each_head_behind_one_fused_product(
     traced = trace(build("gpt_neox", rotary_pct=0.5), words, TEXT, name="tiny")
     assert_equal_wherever_seen(traced, "rows", "block 1")
     (rotation,) = traced.rotations
-    assert (rotation.turned, rotation.head_dim) == (6, 12)
+    assert (rotation.rotated, rotation.head_dim) == (6, 12)
     assert all(step.agrees for step in rotation.steps[1::2])
 
 

@@ -17,8 +17,7 @@ from ropewalk.errors import LengthError, ModelFileError, ScheduleError, UsageErr
 from ropewalk.extension.methods import NAMES
 from ropewalk.extension.session import Extension, extend
 from ropewalk.extension.settings import ExtendSettings
-from ropewalk.report.extend_json import extend_json
-from ropewalk.report.extend_text import extend_lines
+from ropewalk.report import document_of, terminal, to_dict
 from ropewalk.rope.scaling import LongRope
 
 SaveFolder = Callable[..., Path]
@@ -32,14 +31,22 @@ def settings(source: Path, work: Path, **more: Any) -> ExtendSettings:
     return ExtendSettings(str(source), TARGET, **(given | more))
 
 
-@pytest.fixture
-def measured(folder: SaveFolder, tmp_path: Path) -> Extension:
-    return extend(settings(folder(), tmp_path / "work", out=tmp_path / "longer"))
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("measured")
+
+
+@pytest.fixture(scope="module")
+def measured(shared_folder: Path, home: Path) -> Extension:
+    """Every method on one model, measured once for the tests that read it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROPEWALK_CACHE", str(home / "cache"))
+        return extend(settings(shared_folder, home / "work", out=home / "longer"))
 
 
 @pytest.mark.filterwarnings("ignore:.*rope.*")
 def test_auto_measures_every_method_on_the_same_prompts_and_writes_the_best(
-    measured: Extension, tmp_path: Path
+    measured: Extension, home: Path
 ) -> None:
     names = [score.name for score in measured.scores]
     assert [name.split(" x")[0] for name in names] == ["as shipped", *NAMES, "self-extend"]
@@ -50,26 +57,30 @@ def test_auto_measures_every_method_on_the_same_prompts_and_writes_the_best(
     assert measured.after is not None
     assert measured.written is not None
     assert measured.method.split(" x")[0] in NAMES
-    text = "\n".join(extend_lines(measured))
+    text = terminal(document_of(measured))
     assert all(name in text for name in names)
     assert "self-extend" in text
     assert "not to be written" in text
     options = (*measured.options, *measured.written.serving)
     served = {f"  {line}" for each in options for line in (*each.steps, each.line)}
     for width in (40, 60, 80, 120):
-        lines = [line for line in extend_lines(measured, width) if line not in served]
+        lines = [
+            line
+            for line in terminal(document_of(measured), width).splitlines()
+            if line not in served
+        ]
         assert max(map(len, lines)) <= min(width, 80)
-    assert json.loads(json.dumps(extend_json(measured)))["method"] == measured.method
-    card = (tmp_path / "longer" / "README.md").read_text()
+    assert json.loads(json.dumps(to_dict(measured)))["method"] == measured.method
+    card = (home / "longer" / "README.md").read_text()
     score = next(s for s in measured.scores if s.name == measured.method)
     assert f"{score.hits} of 2 hidden facts found at 1,024 tokens" in card
     assert f"loss of short text {score.short:.4f}" in card
-    config = read_config(load_json(tmp_path / "longer" / "config.json"))
+    config = read_config(load_json(home / "longer" / "config.json"))
     assert (config.trained.tokens, config.claimed.tokens) == (512, TARGET)
     # What Self-Extend measured is not what the model does by itself.
     by_name = {score.name: score.log_probability for score in measured.scores}
     assert by_name["self-extend"] != by_name["as shipped"]
-    (answers,) = (tmp_path / "work").glob("yarn*/results.sqlite")
+    (answers,) = (home / "work").glob("yarn*/results.sqlite")
     with sqlite3.connect(answers) as kept:
         assert kept.execute("SELECT count(*) FROM answers").fetchone() == (2,)
 
@@ -87,7 +98,7 @@ def test_every_method_is_made_for_longer_contexts_too_and_the_best_over_gaps_is_
         intact = [t for t in own if t.change <= 0.02] or [min(own, key=lambda t: t.change)]
         assert max(intact, key=lambda t: t.gaps).stretch == stretch
     assert [s.name for s in measured.scores[1:-1]] == [each.name for each in rooms.chosen]
-    text = list(extend_lines(measured))
+    text = terminal(document_of(measured)).splitlines()
     (head,) = (i for i, line in enumerate(text) if line.split() == ["x1", "x1.25", "x1.5", "x2"])
     rows = text[head + 1 : head + 1 + len(NAMES)]
     assert [row.split()[0] for row in rows] == list(NAMES)
@@ -112,11 +123,12 @@ def test_a_named_method_with_headroom_is_the_schedule_of_the_longer_context(
     assert "by the method `yarn x2`" in card
 
 
-def test_the_same_command_asks_nothing_again(folder: SaveFolder, tmp_path: Path) -> None:
-    source = folder()
-    first = extend(settings(source, tmp_path / "work"))
-    assert [*(tmp_path / "work").glob("yarn*/results.sqlite")]
-    again = extend(settings(source, tmp_path / "work"))
+def test_the_same_command_asks_nothing_again(
+    measured: Extension, shared_folder: Path, home: Path
+) -> None:
+    first = measured
+    assert [*(home / "work").glob("yarn*/results.sqlite")]
+    again = extend(settings(shared_folder, home / "work"))
     assert [s.rows for s in first.scores] == [s.rows for s in again.scores]
     assert all(
         a.answer.seconds == b.answer.seconds
@@ -140,7 +152,7 @@ def test_a_search_that_does_not_beat_the_closed_form_leaves_it(
     assert found.found.tries == 30
     lines = (tmp_path / "work" / "search.jsonl").read_text().splitlines()
     assert len(lines) == 31
-    assert "held-out" in "\n".join(extend_lines(found))
+    assert "held-out" in terminal(document_of(found))
     forced = extend(replace(given, force=True))
     assert forced.method == "search"
     assert forced.after is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 from ropewalk.dialects.engines import ENGINES, engine_views
 from ropewalk.dialects.hf import read_config
-from ropewalk.findings.engines_json import engines_json
+from ropewalk.findings.json_form import engines_json
 
 CONFIG: dict[str, Any] = {
     "model_type": "phi3",

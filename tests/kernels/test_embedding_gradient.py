@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import RowError, TensorError, UsageError
 from ropewalk.kernels import lookup, sgd_rows_
 
 HALVES = (torch.bfloat16, torch.float16)
@@ -155,7 +155,7 @@ def test_a_bad_id_is_an_error_and_changes_nothing(bad: int) -> None:
     ids[2, 39] = bad
     table = table_of(50, 96).detach()
     before = table.clone()
-    with pytest.raises(PositionError, match=f"holds {bad} at row 2, column 39; allowed is 0 to 49"):
+    with pytest.raises(RowError, match=f"holds {bad} at row 2, column 39; allowed is 0 to 49"):
         sgd_rows_(table, ids, grad, 0.1)
     assert torch.equal(table, before)
 
@@ -179,7 +179,7 @@ def test_a_step_is_seen_by_autograd() -> None:
 def test_arguments_of_a_step_that_do_not_fit_are_refused() -> None:
     ids, grad = tokens()
     table = table_of(50, 96).detach()
-    with pytest.raises(PositionError, match=r"grad is \(3, 40, 95\) of torch.float32; for ids"):
+    with pytest.raises(TensorError, match=r"grad is \(3, 40, 95\) of torch.float32; for ids"):
         sgd_rows_(table, ids, grad[..., :95], 0.1)
-    with pytest.raises(PositionError, match=r"lr is -0\.1"):
+    with pytest.raises(UsageError, match=r"lr is -0\.1"):
         sgd_rows_(table, ids, grad, -0.1)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import RowError
 from ropewalk.kernels import embedding_ops, lookup, sgd_rows_
 
 IDS = torch.tensor([[3, 3, 0, 9], [1, 9, 9, 3]])
@@ -76,7 +76,7 @@ def test_compiled_whole_it_gives_the_same_and_locates_a_bad_id(sparse: bool) -> 
         assert ours.grad is not None
         assert theirs.grad is not None
         torch.testing.assert_close(ours.grad.to_dense(), theirs.grad.to_dense())
-    with pytest.raises(PositionError, match="holds 13 at row 0, column 0"):
+    with pytest.raises(RowError, match="holds 13 at row 0, column 0"):
         compiled(IDS + 10, *pair)
 
 

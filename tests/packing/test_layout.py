@@ -37,7 +37,7 @@ def test_padding_on_the_left_moves_documents_and_takes_no_position_from_them() -
     layout = Layout((Piece(0, 0, 1), Piece(1, 0, 2)), 5, left=True)
     assert layout.position_ids().tolist() == [0, 0, 0, 0, 1]
     assert layout.position_ids("running").tolist() == [0, 0, 0, 1, 2]
-    assert layout.documents().tolist() == [PADDING, PADDING, 0, 1, 1]
+    assert layout.segment_ids().tolist() == [PADDING, PADDING, 0, 1, 1]
     assert layout.cu_seqlens().tolist() == [0, 2, 3, 5]
 
 
@@ -73,7 +73,7 @@ def test_a_packed_row_attends_as_each_document_alone() -> None:
     packed = functional.scaled_dot_product_attention(q, k, v, attn_mask=layout.mask())
     ours = attention(
         q, k, v, NoPosition(), position_ids=layout.position_ids()[None],
-        documents=layout.documents()[None],
+        segment_ids=layout.segment_ids()[None],
     )  # fmt: skip
     assert not packed.isnan().any()
     for start, size in zip(layout.starts, lens, strict=True):
@@ -130,5 +130,5 @@ def test_what_a_row_cannot_hold_is_refused() -> None:
         Layout.of([4, 5], 8)
     with pytest.raises(UsageError, match="pieces have 1 or more"):
         Layout.of([3, 0])
-    with pytest.raises(PositionError, match="'restart' is not known"):
+    with pytest.raises(UsageError, match="'restart' is not known"):
         Layout.of([3]).position_ids("restart")  # type: ignore[arg-type]

@@ -125,7 +125,7 @@ def test_the_ranks_parts_are_the_whole_row(
 ) -> None:
     layout = LAYOUTS[name]
     q, k, v = _qkv(layout)
-    mask, documents = layout.mask(), layout.documents()
+    mask, segment_ids = layout.mask(), layout.segment_ids()
     gathered, numbers = torch.full_like(q, torch.nan), torch.full((16,), -7)
     for rank in range(2):
         index = shard(layout, 2, rank)
@@ -133,9 +133,9 @@ def test_the_ranks_parts_are_the_whole_row(
         gathered[..., index, :] = functional.scaled_dot_product_attention(
             q[..., index, :], k, v, attn_mask=mask[index]
         )
-        numbers[index] = documents[index]
+        numbers[index] = segment_ids[index]
     _check(gathered, layout)
-    assert torch.equal(numbers, documents)
+    assert torch.equal(numbers, segment_ids)
     assert int((numbers == PADDING).sum()) == layout.padding
 
 

@@ -152,7 +152,7 @@ def test_a_batch_carries_the_same_layout_everywhere() -> None:
     assert batch.input_ids.tolist() == [[5, 6, 7, 8], [9, 10, 0, 0]]
     assert batch.position_ids.tolist() == [[0, 1, 2, 0], [0, 1, 0, 0]]
     assert batch.labels.tolist() == [[-100, 6, 7, -100], [-100, 10, -100, -100]]
-    assert batch.documents.tolist() == [[0, 0, 0, 1], [0, 0, -1, -1]]
+    assert batch.segment_ids.tolist() == [[0, 0, 0, 1], [0, 0, -1, -1]]
     assert batch.varlen.cu_seqlens.tolist() == [0, 3, 4, 6, 8]
     with pytest.raises(UsageError, match="rows of lengths"):
         stack([])

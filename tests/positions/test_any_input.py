@@ -19,7 +19,7 @@ from ropewalk.positions.fire import Fire
 from ropewalk.positions.kerple import KerpleLog, KerplePower
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
-from ropewalk.positions.rotary import Rotary, TurnedHeads
+from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.t5 import T5Bias
 from ropewalk.positions.xpos import XPos
@@ -60,7 +60,7 @@ def rotaries(draw: st.DrawFn) -> Build:
     )
     axes = draw(st.sampled_from([None, None, None, Axial(), Axial(0), Chunked()]))
     heads = draw(
-        st.sampled_from([None, None, None, TurnedHeads((0,), (0,)), TurnedHeads((7,), (-1,))])
+        st.sampled_from([None, None, None, RotatedHeads((0,), (0,)), RotatedHeads((7,), (-1,))])
     )
     length = draw(st.sampled_from([None, None, 1, 64, 0, -3]))
     kind = draw(st.sampled_from(["rotary", "rotary", "dynamic", "xpos"]))
@@ -71,8 +71,8 @@ def rotaries(draw: st.DrawFn) -> Build:
             return XPos(rotary(*arguments), centre=centre, length=length)
         if kind == "dynamic":
             scaled = spec.RotarySpec(*arguments[:3], scaling=DynamicNtk(2.0, 16))
-            return Rotary(scaled, turned=heads, length=length)
-        return Rotary(rotary(*arguments), axes=axes, turned=heads, length=length)
+            return Rotary(scaled, rotated=heads, length=length)
+        return Rotary(rotary(*arguments), axes=axes, rotated=heads, length=length)
 
     return build
 

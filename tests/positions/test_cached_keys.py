@@ -7,7 +7,7 @@ import torch
 
 from ropewalk.errors import PositionError, ScheduleError
 from ropewalk.positions.cached_keys import rerotate
-from ropewalk.positions.rotary import Rotary, TurnedHeads
+from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import DynamicNtk, LongRope, Yarn
 
@@ -63,7 +63,7 @@ def test_half_precision_keys_are_moved_with_one_rounding() -> None:
 
 
 def test_heads_that_do_not_turn_stay() -> None:
-    rope = Rotary(spec.RotarySpec(8, 8, 10_000.0), turned=TurnedHeads((0,), (0,)))
+    rope = Rotary(spec.RotarySpec(8, 8, 10_000.0), rotated=RotatedHeads((0,), (0,)))
     moved = rerotate(turned(rope, keys()), rope, rope, IDS, IDS + 3)
     assert torch.allclose(moved, turned(rope, keys(), IDS + 3), atol=1e-5)
 
@@ -73,7 +73,7 @@ def test_heads_that_do_not_turn_stay() -> None:
     [
         (Rotary(spec.RotarySpec(8, 4, 10_000.0)), "rotary_dim 8 and are to be turned with 4"),
         (Rotary(spec.RotarySpec(8, 8, 10_000.0, "interleaved")), "layout half"),
-        (Rotary(spec.RotarySpec(8, 8, 1e4), turned=TurnedHeads((0,), (0,))), "different heads"),
+        (Rotary(spec.RotarySpec(8, 8, 1e4), rotated=RotatedHeads((0,), (0,))), "different heads"),
     ],
 )
 def test_what_no_rotation_can_do_is_refused(other: Rotary, named: str) -> None:

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, TensorError, UsageError
 from ropewalk.positions.axes import Chunked
 from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.by_layer import ByLayerType
 from ropewalk.positions.exact import exact_device
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
-from ropewalk.positions.rotary import Rotary, TurnedHeads
+from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.xpos import XPos
 from ropewalk.rope import spec
@@ -30,7 +30,7 @@ MAKERS: dict[str, Callable[[], PositionEncoding]] = {
     "rotary": lambda: Rotary(PLAIN),
     "partial interleaved": lambda: Rotary(spec.RotarySpec(8, 4, 10_000.0, "interleaved")),
     "sections": lambda: Rotary(spec.RotarySpec(8, 8, 10_000.0, sections=(2, 1, 1)), axes=Chunked()),
-    "head 0": lambda: Rotary(PLAIN, turned=TurnedHeads((0,), (0,))),
+    "head 0": lambda: Rotary(PLAIN, rotated=RotatedHeads((0,), (0,))),
     "dynamic": lambda: Rotary(
         spec.RotarySpec(8, 8, 10_000.0, scaling=DynamicNtk(2.0, 16)), length=64
     ),
@@ -155,7 +155,7 @@ def test_half_precision_vectors_are_within_half_a_unit_of_exact(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
 @pytest.mark.parametrize("name", MAKERS)
 def test_no_encoding_takes_positions_that_are_no_integers(name: str, dtype: torch.dtype) -> None:
-    with pytest.raises(PositionError, match=str(dtype)):
+    with pytest.raises(TensorError, match=str(dtype)):
         everything(MAKERS[name](), IDS.to(dtype))
 
 
@@ -177,9 +177,9 @@ def test_layers_of_different_types_have_their_own_encoding() -> None:
     by_type = ByLayerType({"full_attention": slow, "sliding.attention": NoPosition()})
     assert by_type["full_attention"] is slow
     assert isinstance(by_type["sliding.attention"], NoPosition)
-    with pytest.raises(PositionError, match=r"'global'; there are full_attention, sliding"):
+    with pytest.raises(UsageError, match=r"'global'; there are full_attention, sliding"):
         _ = by_type["global"]
-    with pytest.raises(PositionError, match="no layer type"):
+    with pytest.raises(UsageError, match="no layer type"):
         ByLayerType({})
 
 

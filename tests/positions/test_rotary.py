@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.errors import PositionError, ScheduleError
+from ropewalk.errors import PositionError, ScheduleError, TensorError, UsageError
 from ropewalk.positions.axes import Axial, Chunked
 from ropewalk.positions.from_mask import position_ids_from_mask
-from ropewalk.positions.rotary import Rotary, TurnedHeads
+from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.positions.turning import to_half, to_interleaved
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import DynamicNtk, Linear, LongRope, Yarn
@@ -135,7 +135,7 @@ def test_head_0_alone_turns_where_the_model_says_so() -> None:
     q, k = vectors(kv_heads=4)
     ids = torch.arange(6)
     all_q, all_k = Rotary(PLAIN).rotate(q, k, ids)
-    one_q, one_k = Rotary(PLAIN, turned=TurnedHeads((0,), (0,))).rotate(q, k, ids)
+    one_q, one_k = Rotary(PLAIN, rotated=RotatedHeads((0,), (0,))).rotate(q, k, ids)
     for one, full, plain in ((one_q, all_q, q), (one_k, all_k, k)):
         assert torch.equal(one[:, 0], full[:, 0])
         assert torch.equal(one[:, 1:], plain[:, 1:])
@@ -143,8 +143,8 @@ def test_head_0_alone_turns_where_the_model_says_so() -> None:
 
 def test_heads_that_are_not_there_cannot_turn() -> None:
     q, k = vectors()
-    with pytest.raises(PositionError, match=r"key heads \[2\] .* there are 2"):
-        Rotary(PLAIN, turned=TurnedHeads((0,), (2,))).rotate(q, k, torch.arange(6))
+    with pytest.raises(UsageError, match=r"key heads \[2\] .* there are 2"):
+        Rotary(PLAIN, rotated=RotatedHeads((0,), (2,))).rotate(q, k, torch.arange(6))
 
 
 def test_one_head_of_keys_is_turned_too() -> None:
@@ -318,7 +318,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
 @pytest.mark.parametrize("shape", [(2, 4, 6, 7), (4, 6, 8)])
 def test_queries_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     _, k = vectors()
-    with pytest.raises(PositionError, match="q has shape"):
+    with pytest.raises(TensorError, match="q has shape"):
         Rotary(PLAIN).rotate(torch.zeros(shape), k, torch.arange(6))
 
 

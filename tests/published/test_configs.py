@@ -43,7 +43,7 @@ def test_a_published_file_is_read_to_its_true_description(case: dict[str, Any]) 
     true = dict(case["true"])
     remarks = set(true.pop("remarks"))
     assert read == true
-    assert remarks <= {remark.code for remark in spec.remarks}
+    assert remarks <= {remark.code for remark in spec.findings}
     assert {rotary.rotary_dim for _, rotary in rotated} == {true["rotary_dim"]}
 
 

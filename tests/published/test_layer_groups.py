@@ -192,7 +192,7 @@ def test_granite_4_hybrid_rotates_nothing_although_a_theta_is_there() -> None:
     }
     spec = read_config(config)
     assert [g.encoding for g in spec.groups] == [Recurrent("mamba"), NoPosition()]
-    assert "unused-rope-keys" in {r.code for r in spec.remarks}
+    assert "unused-rope-keys" in {r.code for r in spec.findings}
 
 
 def test_hybrids_without_rotation_are_read_from_their_patterns() -> None:

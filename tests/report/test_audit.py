@@ -16,6 +16,7 @@ from ropewalk.rope.scaling import UNSCALED, Llama3, LongRope, PairDivisors, Unkn
 from ropewalk.rope.spec import (
     Alibi,
     Encoding,
+    Finding,
     IncompleteRotary,
     LayerGroup,
     LearnedPositions,
@@ -24,7 +25,6 @@ from ropewalk.rope.spec import (
     PositionSpec,
     Recurrent,
     RelativeBuckets,
-    Remark,
     RotarySpec,
     Sinusoidal,
     SoftmaxRule,
@@ -32,7 +32,7 @@ from ropewalk.rope.spec import (
 )
 
 
-def llama_3_1(remarks: tuple[Remark, ...] = (), source: str = "rope_theta") -> PositionSpec:
+def llama_3_1(remarks: tuple[Finding, ...] = (), source: str = "rope_theta") -> PositionSpec:
     rotary = RotarySpec(128, 128, 5e5, scaling=Llama3(8.0, 1.0, 4.0, 8192), base_source=source)
     return PositionSpec(
         "llama",
@@ -40,7 +40,7 @@ def llama_3_1(remarks: tuple[Remark, ...] = (), source: str = "rope_theta") -> P
         (LayerGroup("all layers", tuple(range(32)), rotary),),
         Length(8192, "original_max_position_embeddings"),
         Length(131072, "max_position_embeddings"),
-        remarks=remarks,
+        findings=remarks,
     )
 
 
@@ -101,7 +101,7 @@ def test_all_pairs_are_printed_when_asked_for() -> None:
 
 
 def test_warnings_come_before_notes() -> None:
-    lines = shown(llama_3_1((Remark("odd", "something is odd", "look at it", "warning"),)))
+    lines = shown(llama_3_1((Finding("odd", "warning", "something is odd", "look at it"),)))
     assert lines.index("Warnings (1)") < lines.index("Notes (2)")
     assert "  ! Something is odd." in lines
     assert "    -> Look at it." in lines
@@ -109,7 +109,7 @@ def test_warnings_come_before_notes() -> None:
 
 def test_text_from_files_can_neither_paint_nor_mark_up() -> None:
     evil = "\x1b[31m[bold]x[/bold]\u202e"
-    spec = llama_3_1((Remark("odd", evil, evil),), source=evil)
+    spec = llama_3_1((Finding("odd", "note", evil, evil),), source=evil)
     stream = io.StringIO()
     console = Console(file=stream, width=80, force_terminal=False, color_system=None)
     print_blocks(console, document(audit(spec, name=evil)).blocks, 80)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ropewalk.errors import PositionError, UsageError
+from ropewalk.errors import RowError, TensorError, UsageError
 from ropewalk.inputs import RoundedScale, Scale
 from ropewalk.tables.module import TokenEmbedding
 
@@ -103,12 +103,12 @@ def test_an_id_without_a_row_is_located(wrong: int) -> None:
     table = TokenEmbedding(8, 2)
     ids = torch.tensor([[0, 1, 2], [3, wrong, 5]])
     said = rf"holds {wrong} at row 1, column 1; allowed is 0 to 7: the table has 8 rows"
-    with pytest.raises(PositionError, match=said):
+    with pytest.raises(RowError, match=said):
         table(ids)
 
 
 def test_ids_that_are_no_integers_are_refused() -> None:
-    with pytest.raises(PositionError, match=r"dtype torch\.float32"):
+    with pytest.raises(TensorError, match=r"dtype torch\.float32"):
         TokenEmbedding(8, 2)(torch.tensor([1.0]))
 
 

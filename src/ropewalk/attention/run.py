@@ -21,7 +21,7 @@ from ropewalk.attention.packed import by_document
 from ropewalk.attention.plan import AttentionPlan, Kernel, Needs, choose
 from ropewalk.attention.sdpa import biased_sdpa, sdpa
 from ropewalk.attention.visible import Visible, check_order
-from ropewalk.errors import PositionError, UsageError
+from ropewalk.errors import PositionError, TensorError, UsageError
 from ropewalk.positions.base import PositionEncoding, ScoreFeatures
 from ropewalk.positions.checks import check_fit, check_positions
 from ropewalk.positions.exact import wide
@@ -38,8 +38,8 @@ def attention(
     position_ids: Tensor,
     k_position_ids: Tensor | None = None,
     causal: bool = True,
-    documents: Tensor | None = None,
-    k_documents: Tensor | None = None,
+    segment_ids: Tensor | None = None,
+    k_segment_ids: Tensor | None = None,
     window: Window | None = None,
     mask: Tensor | None = None,
     scale: float | None = None,
@@ -53,18 +53,18 @@ def attention(
     tokens (a cache); such keys are taken un-rotated. Without them `causal` goes by the order of
     the row, with them by positions: a query sees keys at its own position and before.
 
-    `documents`, (batch, length) or (length,): tokens see only tokens of the same number, so
-    packed rows need it and padding takes a number of its own; `k_documents` goes with
+    `segment_ids`, (batch, length) or (length,): tokens see only tokens of the same number, so
+    packed rows need it and padding takes a number of its own; `k_segment_ids` goes with
     `k_position_ids`. `window` goes by positions. `mask`: bools, (batch, k_length) for keys or
     broadcasting to (batch, heads, q_length, k_length), True where a key may be seen. A query
     that sees no key gives zeros. `scale` is 1/sqrt(head_dim) unless given (T5: 1.0), and
     `softmax_factor` multiplies it.
 
     `plan_attention` takes the same arguments and says how this is computed. Raises PositionError
-    for positions, UsageError for shapes, masks and kernels that do not fit.
+    for positions, TensorError for shapes, dtypes and masks, UsageError for kernels.
     """
     asked = _Asked(
-        q, k, v, encoding, position_ids, k_position_ids, causal, documents, k_documents, window,
+        q, k, v, encoding, position_ids, k_position_ids, causal, segment_ids, k_segment_ids, window,
         mask, scale, softmax_factor, kernel,
     )  # fmt: skip
     return _run(_prepare(asked))
@@ -79,8 +79,8 @@ def plan_attention(
     position_ids: Tensor,
     k_position_ids: Tensor | None = None,
     causal: bool = True,
-    documents: Tensor | None = None,
-    k_documents: Tensor | None = None,
+    segment_ids: Tensor | None = None,
+    k_segment_ids: Tensor | None = None,
     window: Window | None = None,
     mask: Tensor | None = None,
     scale: float | None = None,
@@ -89,7 +89,7 @@ def plan_attention(
 ) -> AttentionPlan:
     """How `attention` with the same arguments is computed, why, and what it costs."""
     asked = _Asked(
-        q, k, v, encoding, position_ids, k_position_ids, causal, documents, k_documents, window,
+        q, k, v, encoding, position_ids, k_position_ids, causal, segment_ids, k_segment_ids, window,
         mask, scale, softmax_factor, kernel,
     )  # fmt: skip
     return _prepare(asked).plan
@@ -110,8 +110,8 @@ class _Asked:
     position_ids: Tensor
     k_position_ids: Tensor | None
     causal: bool
-    documents: Tensor | None
-    k_documents: Tensor | None
+    segment_ids: Tensor | None
+    k_segment_ids: Tensor | None
     window: Window | None
     mask: Tensor | None
     scale: float | None
@@ -144,7 +144,7 @@ def _prepare(asked: _Asked) -> _Call:
     _check_ids(asked.position_ids, q, "position_ids")
     _check_ids(asked.k_ids, k, "k_position_ids")
     if encoding.causal_only and not asked.causal:
-        raise PositionError(
+        raise UsageError(
             f"{type(encoding).__name__} is right only for keys before their query; leave causal "
             "at True, or take an encoding for both directions (Alibi(symmetric=True))"
         )
@@ -193,18 +193,18 @@ def _check_shapes(q: Tensor, k: Tensor, v: Tensor, encoding: PositionEncoding) -
     """Refuse tensors that do not go together. Raises UsageError."""
     shapes = " ".join(f"{n} {tuple(x.shape)}" for n, x in (("q", q), ("k", k), ("v", v)))
     if not q.dim() == k.dim() == v.dim() == 4:
-        raise UsageError(f"got {shapes}; each is (batch, heads, length, channels)")
+        raise TensorError(f"got {shapes}; each is (batch, heads, length, channels)")
     if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
-        raise UsageError(
+        raise TensorError(
             f"got {shapes}; batch is the same in all, channels in q and k, heads and length in "
             "k and v"
         )
     if min(*q.shape[:2], q.shape[3], k.shape[1], v.shape[3]) < 1:
-        raise UsageError(f"got {shapes}; batch, heads and channels are 1 or more")
+        raise TensorError(f"got {shapes}; batch, heads and channels are 1 or more")
     if q.shape[1] % k.shape[1]:
-        raise UsageError(f"got {shapes}; the number of key heads must divide that of the queries")
+        raise TensorError(f"got {shapes}; the number of key heads must divide that of the queries")
     if len({q.dtype, k.dtype, v.dtype}) > 1 and not torch.is_autocast_enabled(q.device.type):
-        raise UsageError(f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}; give one dtype")
+        raise TensorError(f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}; give one dtype")
     heads = getattr(encoding, "heads", None)
     if isinstance(heads, int) and heads != q.shape[1]:
         raise UsageError(f"the encoding has a bias for {heads} heads and q has {q.shape[1]}")
@@ -223,7 +223,7 @@ def _check_ids(ids: Tensor, tokens: Tensor, what: str) -> None:
 
 
 def _visible(asked: _Asked) -> Visible:
-    """The rule of who sees whom. Raises PositionError or UsageError."""
+    """The rule of who sees whom. Raises a UsageError."""
     position_ids, k_position_ids, window = asked.position_ids, asked.k_position_ids, asked.window
     same = k_position_ids is None
     if position_ids.dim() == 3 and not same and (asked.causal or window is not None):
@@ -231,21 +231,23 @@ def _visible(asked: _Asked) -> Visible:
             "positions of several axes have no order between queries and cached keys; give "
             "causal=False and a mask"
         )
-    unpaired = (asked.documents is None) != (asked.k_documents is None)
-    if unpaired and not (same and asked.k_documents is None):
-        raise UsageError("with k_position_ids, give documents and k_documents, or neither")
+    unpaired = (asked.segment_ids is None) != (asked.k_segment_ids is None)
+    if unpaired and not (same and asked.k_segment_ids is None):
+        raise UsageError("with k_position_ids, give segment_ids and k_segment_ids, or neither")
     if window is not None and window.size < 1:
         raise UsageError(f"window.size is {window.size}; a query sees itself, so it is 1 or more")
     q_rows = _rows(position_ids)
-    q_documents = _documents(asked.documents, asked.q, "documents")
+    q_segment_ids = _segments(asked.segment_ids, asked.q, "segment_ids")
     visible = Visible(
         q_positions=q_rows,
         k_positions=q_rows if k_position_ids is None else _rows(k_position_ids),
         same_tokens=same,
         causal=asked.causal,
         window=window,
-        q_documents=q_documents,
-        k_documents=q_documents if same else _documents(asked.k_documents, asked.k, "k_documents"),
+        q_segment_ids=q_segment_ids,
+        k_segment_ids=q_segment_ids
+        if same
+        else _segments(asked.k_segment_ids, asked.k, "k_segment_ids"),
         mask=_mask(asked.mask, asked.q, asked.k),
     )
     if asked.causal and visible.whole:
@@ -260,12 +262,12 @@ def _rows(ids: Tensor) -> Tensor:
     return ids.long() if ids.dim() == 2 else ids.long()[None]
 
 
-def _documents(ids: Tensor | None, tokens: Tensor, what: str) -> Tensor | None:
-    """Document numbers as (rows, length)."""
+def _segments(ids: Tensor | None, tokens: Tensor, what: str) -> Tensor | None:
+    """Segment ids as (rows, length)."""
     if ids is None:
         return None
     if ids.is_floating_point() or ids.dim() not in (1, 2):
-        raise UsageError(f"{what} is {ids.dtype} {tuple(ids.shape)}; integers (batch, length)")
+        raise TensorError(f"{what} is {ids.dtype} {tuple(ids.shape)}; integers (batch, length)")
     check_fit(ids, tokens.shape[0], tokens.shape[2], None, what)
     return ids if ids.dim() == 2 else ids[None]
 
@@ -280,7 +282,7 @@ def _mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
         size in (1, full) for size, full in zip(four.shape, wanted, strict=True)
     )
     if mask.dtype != torch.bool or not fits:
-        raise UsageError(
+        raise TensorError(
             f"mask is {mask.dtype} {tuple(mask.shape)}; bools that broadcast to {wanted}, or "
             f"({wanted[0]}, {wanted[3]}) for keys, True where a key may be seen"
         )

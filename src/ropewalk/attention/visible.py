@@ -23,7 +23,7 @@ class Visible:
     """The keys that each query sees.
 
     `q_positions` and `k_positions` are (rows, length), where rows is 1 or the batch, and so are
-    the document ids. `same_tokens`: keys and queries are the same tokens, in the order of the
+    the segment ids. `same_tokens`: keys and queries are the same tokens, in the order of the
     row. `mask`: bools that broadcast to (batch, heads, q, k), True where a key may be seen.
     """
 
@@ -32,38 +32,44 @@ class Visible:
     same_tokens: bool
     causal: bool
     window: Window | None = None
-    q_documents: Tensor | None = None
-    k_documents: Tensor | None = None
+    q_segment_ids: Tensor | None = None
+    k_segment_ids: Tensor | None = None
     mask: Tensor | None = None
 
     @property
     def whole(self) -> bool:
         """Whether nothing but the order of the row, if that, keeps a key from a query."""
         ordered = self.same_tokens or not self.causal
-        return ordered and self.window is None and self.q_documents is None and self.mask is None
+        return ordered and self.window is None and self.q_segment_ids is None and self.mask is None
 
     def sizes(self, batch: int) -> list[int] | None:
         """The documents' tokens, all rows of the batch end to end, where they alone keep a causal
         row's keys from its queries and each lies in one piece; None elsewhere, and for ids whose
         values are not to be read.
         """
-        documents = self.q_documents
-        if not (self.same_tokens and self.causal) or documents is None:
+        segment_ids = self.q_segment_ids
+        if not (self.same_tokens and self.causal) or segment_ids is None:
             return None
-        if self.window is not None or self.mask is not None or not reads_values(documents):
+        if self.window is not None or self.mask is not None or not reads_values(segment_ids):
             return None
         found = []
-        for row in documents:
+        for row in segment_ids:
             pieces, sizes = row.unique_consecutive(return_counts=True)
             if len(pieces.unique()) < len(pieces):
                 return None
             found += sizes.tolist()
-        return found * (batch // documents.shape[0])
+        return found * (batch // segment_ids.shape[0])
 
     @property
     def rows(self) -> int:
         """In how many rows of the batch the rule differs: 1, or the batch."""
-        parts = (self.q_positions, self.k_positions, self.q_documents, self.k_documents, self.mask)
+        parts = (
+            self.q_positions,
+            self.k_positions,
+            self.q_segment_ids,
+            self.k_segment_ids,
+            self.mask,
+        )
         return max(part.shape[0] for part in parts if part is not None)
 
     @property
@@ -84,9 +90,9 @@ class Visible:
             seen = seen & (chunk == torch.div(k_at, size, rounding_mode="floor"))
         elif self.window is not None:
             seen = seen & ((q_at - k_at).abs() < self.window.reach)
-        if self.q_documents is not None and self.k_documents is not None:
-            documents = _take(self.k_documents, row, key)
-            seen = seen & (_take(self.q_documents, row, query) == documents)
+        if self.q_segment_ids is not None and self.k_segment_ids is not None:
+            segment_ids = _take(self.k_segment_ids, row, key)
+            seen = seen & (_take(self.q_segment_ids, row, query) == segment_ids)
         if self.mask is not None:
             sizes = zip(self.mask.shape, (row, head, query, key), strict=True)
             seen = seen & self.mask[tuple(at if size > 1 else 0 for size, at in sizes)]
@@ -122,7 +128,7 @@ def check_order(position_ids: Tensor) -> None:
         return
     stays = position_ids[..., 1:] <= position_ids[..., :-1]
     remedy = (
-        "a causal mask in the order of the row needs increasing positions; give `documents` for "
+        "a causal mask in the order of the row needs increasing positions; give `segment_ids` for "
         "packed rows, `mask` for padding, or `k_position_ids` to go by positions alone"
     )
     if not reads_values(position_ids):

@@ -43,7 +43,7 @@ def audit_command(
 
     values = to_json(result)
     if views is not None:
-        from ropewalk.findings.engines_json import engines_json
+        from ropewalk.findings.json_form import engines_json
 
         values["engines"] = engines_json(views)
     print_result(result, as_json=as_json, values=values, pairs=pairs.value, views=views)

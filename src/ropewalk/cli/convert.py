@@ -208,7 +208,7 @@ def _shape(spec: PositionSpec) -> str:
 def _write_config(
     files: ModelFiles, spec: PositionSpec, version: int, out: Path | None, *, force: bool
 ) -> Converted:
-    from ropewalk.dialects.engines.beside import remarks_on
+    from ropewalk.dialects.engines.views import remarks_on
     from ropewalk.dialects.hf import load_json
     from ropewalk.dialects.hf.write import write_config
     from ropewalk.errors import UsageError

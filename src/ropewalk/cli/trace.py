@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,23 +29,12 @@ def trace_command(
 
     Each step is computed here and compared with the model's own; exit code 1 where they differ.
     """
-    from ropewalk.cli.output import columns
+    from ropewalk.cli.output import print_result
     from ropewalk.cli.progress import Progress
 
     with Progress() as shown:
         traced = _trace(model, text, dtype, shown.say)
-    if as_json:
-        document = {
-            "schema": "ropewalk.trace/1",
-            **dataclasses.asdict(traced),
-            "agrees": traced.agrees,
-        }
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-    else:
-        from ropewalk.report.trace_text import trace_lines
-
-        for line in trace_lines(traced, columns()):
-            typer.echo(line)
+    print_result(traced, as_json=as_json)
     if not traced.agrees:
         raise typer.Exit(1)
 

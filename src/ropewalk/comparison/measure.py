@@ -179,10 +179,10 @@ def rescaled(model: Decoder, settings: Settings, scaling: Scaling) -> Reading:
     """The reading under another schedule; the decoder turns by its own again afterwards."""
     config = settings.config(settings.variants[0])
     own = RotarySpec(config.head_dim, config.head_dim, config.rope_theta)
-    model.turn_by(replace(own, scaling=scaling), FAR * settings.trained_length)
+    model.set_rotary(replace(own, scaling=scaling), FAR * settings.trained_length)
     try:
         return read_beyond(
             model, settings, (settings.trained_length, FAR * settings.trained_length)
         )
     finally:
-        model.turn_by(own)
+        model.set_rotary(own)

@@ -23,6 +23,7 @@ from ropewalk.decoder import Decoder, encoding_of
 from ropewalk.errors import RopewalkError, UsageError
 from ropewalk.positions.base import Description
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 PARTS = 10
 """Of the training curve."""
@@ -40,7 +41,7 @@ class Listener(Protocol):
 
 @short
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """All figures: by variant and seed, and tokens a second by variant's name.
 
     `machine` in words; `trained` counts the decoders that this call trained rather than found.

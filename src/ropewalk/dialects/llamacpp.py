@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ropewalk.dialects.flags import split_flags, whole
-from ropewalk.dialects.gguf.names import ARCHITECTURE_OF
+from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF
 from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import attention_factor, ntk_base, schedule, yarn_mscale

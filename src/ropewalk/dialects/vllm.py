@@ -17,11 +17,11 @@ from ropewalk.dialects.engines.views import as_computed
 from ropewalk.dialects.engines.vllm import VLLM
 from ropewalk.dialects.flags import split_flags, whole
 from ropewalk.dialects.hf.family import TEXT_PARTS, find_family
-from ropewalk.dialects.hf.lengths import CLAIMED_KEYS
-from ropewalk.dialects.hf.read import read_config
-from ropewalk.dialects.hf.values import Notes, Section
+from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS
+from ropewalk.dialects.hf.reader import read_config
 from ropewalk.dialects.hf.write import text_part, write_config
 from ropewalk.dialects.same import Dialect, require_one_list, require_same
+from ropewalk.dialects.values import Notes, Section
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import attention_factor
 from ropewalk.rope.scaling import LongRope

@@ -62,7 +62,7 @@ class Rotation:
     group: str
     block: int
     base: float
-    turned: int
+    rotated: int
     head_dim: int
     layout: str
     scaling: str
@@ -104,7 +104,7 @@ def _rotation(
         "group": group.name,
         "block": block,
         "base": rotary.base,
-        "turned": rotary.rotary_dim,
+        "rotated": rotary.rotary_dim,
         "head_dim": rotary.head_dim,
         "layout": rotary.layout,
         "scaling": name_of(rotary.scaling),

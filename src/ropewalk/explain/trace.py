@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.dialects.hf.values import Section
+from ropewalk.dialects.values import Section
 from ropewalk.errors import ModelFileError, PositionError, UsageError
 from ropewalk.explain.rotation import Rotation, follow_rotation
 from ropewalk.explain.steps import TraceStep, rounding, step
@@ -28,12 +28,13 @@ from ropewalk.positions.nope import NoPosition
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.spec import Alibi, LearnedPositions, PositionSpec, RotarySpec, Sinusoidal
 from ropewalk.short import short
+from ropewalk.shown import Shown
 from ropewalk.tables.as_used import scale_of
 
 
 @short
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Shown):
     """A text's way into a model. `steps` in order; `rotations` one for each rotary schedule."""
 
     name: str

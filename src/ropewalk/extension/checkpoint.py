@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ropewalk.dialects.hf import load_json, read_config
-from ropewalk.dialects.hf.record import with_record
 from ropewalk.dialects.hf.write import write_config
+from ropewalk.dialects.record import with_record
 from ropewalk.errors import ModelFileError, ScheduleMismatchError, StoreError, UsageError
 from ropewalk.extension.card import README, with_section
 from ropewalk.files import folder_beside
-from ropewalk.findings.tables import compare_tables, live_tables
+from ropewalk.findings.live import compare_tables, live_tables
 from ropewalk.models.load import load, told_plainly
 from ropewalk.models.resolve import ModelFiles
 from ropewalk.models.rotary_tables import schedule_fingerprint

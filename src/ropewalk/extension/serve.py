@@ -17,7 +17,7 @@ from ropewalk.dialects.engines.llamacpp import LLAMACPP
 from ropewalk.dialects.engines.mlx import MLX
 from ropewalk.dialects.engines.transformers import TRANSFORMERS_5
 from ropewalk.dialects.engines.vllm import VLLM
-from ropewalk.dialects.gguf.names import ARCHITECTURE_OF
+from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF
 from ropewalk.dialects.gguf.write import check_holds
 from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.dialects.same import Dialect, require_one_list, require_same

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ropewalk.findings.result import Finding, Origin, RotaryAudit
+from ropewalk.findings.result import Origin, RotaryAudit
 from ropewalk.rope.frequencies import yarn_mscale
 from ropewalk.rope.scaling import (
     DynamicNtk,
@@ -16,7 +16,7 @@ from ropewalk.rope.scaling import (
     Scaling,
     Yarn,
 )
-from ropewalk.rope.spec import IncompleteRotary, Length, PositionSpec, RotarySpec
+from ropewalk.rope.spec import Finding, IncompleteRotary, Length, PositionSpec, RotarySpec
 
 LENGTH_TOLERANCE = 0.01
 """Lengths within one per cent agree: configurations round them."""

@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, RowError, TensorError, UsageError
 from ropewalk.kernels import embedding_reference as reference
 from ropewalk.kernels.bounds import INTEGERS, check_token_ids
 from ropewalk.kernels.embedding_ops import OPERATORS
@@ -43,14 +43,14 @@ def lookup(
     layer shares.
 
     `out`, contiguous and of the result's shape and dtype, is filled and returned: for inference.
-    Raises PositionError for an id or a position without a row, with its place, and for
-    arguments that do not fit one another.
+    Raises RowError or PositionError for an id or a position without a row, with its place, and
+    UsageError or TensorError for arguments that do not fit one another.
     """
     _check_table(table)
     check_token_ids(ids)
     factor = 1.0 if scale is None else float(scale)
     if not math.isfinite(factor):
-        raise PositionError(f"scale is {scale}; it must be a finite number, or None for no scale")
+        raise UsageError(f"scale is {scale}; it must be a finite number, or None for no scale")
     _check_added(ids, table, added, position_ids)
     padding = _padding(padding_idx, table, "padding_idx")
     added_padding = _padding(added_padding_idx, added, "added_padding_idx")
@@ -81,18 +81,18 @@ def sgd_rows_(
     dtype and subtracted times `lr`. Equal to torch.optim.SGD without momentum or weight decay on
     the dense gradient; rows that no id names are neither read nor written. Returns `table`.
 
-    Raises PositionError for an id without a row, with its place, and for arguments that do not
-    fit; nothing has changed then.
+    Raises RowError for an id without a row, with its place, and UsageError or TensorError for
+    arguments that do not fit; nothing has changed then.
     """
     _check_table(table)
     check_token_ids(ids)
     if grad.shape != (*ids.shape, table.shape[1]) or not grad.is_floating_point():
-        raise PositionError(
+        raise TensorError(
             f"grad is {tuple(grad.shape)} of {grad.dtype}; for ids {tuple(ids.shape)} and a table "
             f"of width {table.shape[1]} it is {(*ids.shape, table.shape[1])}, floating point"
         )
     if not (math.isfinite(lr) and lr >= 0.0):
-        raise PositionError(f"lr is {lr}; a learning rate is a number of 0 or more")
+        raise UsageError(f"lr is {lr}; a learning rate is a number of 0 or more")
     factor = 1.0 if scale is None else float(scale)
     padding = _padding(padding_idx, table, "padding_idx")
     with torch.no_grad():
@@ -110,7 +110,7 @@ def _is_transformed(tensor: Tensor | None) -> bool:
 def _check_table(table: Tensor) -> None:
     """Refuse what is no table (rows, d) of floating point."""
     if table.dim() != 2 or not table.is_floating_point():
-        raise PositionError(
+        raise TensorError(
             f"the table is {tuple(table.shape)} of {table.dtype}; it must be (rows, d), floating "
             "point"
         )
@@ -123,25 +123,25 @@ def _check_added(
     width = table.shape[1]
     if added is None:
         if position_ids is not None:
-            raise PositionError("position_ids is given without `added`, the table it names rows of")
+            raise UsageError("position_ids is given without `added`, the table it names rows of")
         return
     if not added.is_floating_point():
-        raise PositionError(f"added has dtype {added.dtype}; what is added is floating point")
+        raise TensorError(f"added has dtype {added.dtype}; what is added is floating point")
     if position_ids is None:
         allowed = ((ids.shape[-1], width), (1, ids.shape[-1], width), (*ids.shape, width))
         if tuple(added.shape) not in (allowed if ids.dim() == 2 else allowed[:1]):
-            raise PositionError(
+            raise TensorError(
                 f"added has shape {tuple(added.shape)}; for ids {tuple(ids.shape)} ready rows are "
                 f"{allowed[0]} or {allowed[-1]}; a table of positions takes position_ids"
             )
         return
     if added.dim() != 2 or added.shape[1] != width:
-        raise PositionError(
+        raise TensorError(
             f"added has shape {tuple(added.shape)}; with position_ids it is a table (positions, "
             f"{width})"
         )
     if position_ids.dtype not in INTEGERS:
-        raise PositionError(
+        raise TensorError(
             f"position_ids has dtype {position_ids.dtype}; positions are integers: pass an int64 "
             "tensor"
         )
@@ -154,12 +154,12 @@ def _check_added(
 
 
 def _padding(index: int | None, table: Tensor | None, name: str) -> int:
-    """The row that takes no gradient, -1 for none. Raises PositionError for one not there."""
+    """The row that takes no gradient, -1 for none. Raises RowError for one not there."""
     if index is None:
         return -1
     rows = 0 if table is None else table.shape[0]
     if not 0 <= index < rows:
-        raise PositionError(f"{name} is {index}; the table has rows 0 to {rows - 1}")
+        raise RowError(f"{name} is {index}; the table has rows 0 to {rows - 1}")
     return index
 
 
@@ -167,12 +167,12 @@ def _check_out(out: Tensor, ids: Tensor, table: Tensor, added: Tensor | None) ->
     """Refuse a buffer of another form, and a gradient that nothing could flow through."""
     shape = (*ids.shape, table.shape[1])
     if tuple(out.shape) != shape or out.dtype != table.dtype or not out.is_contiguous():
-        raise PositionError(
+        raise TensorError(
             f"out is {tuple(out.shape)} of {out.dtype}; it must be {shape} of {table.dtype}, "
             "contiguous"
         )
     wanted = table.requires_grad or (added is not None and added.requires_grad)
     if torch.is_grad_enabled() and (wanted or out.requires_grad):
-        raise PositionError(
+        raise UsageError(
             "out= takes no part in autograd; call under torch.no_grad(), or leave out= away"
         )

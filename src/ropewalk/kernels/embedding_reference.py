@@ -32,7 +32,7 @@ def lookup(
 
     The product is rounded to the table's dtype, then the sum, each from fp32 at least. The last
     three concern the gradient: rows that take none, -1 for no such row, and its form. Raises
-    PositionError for an id or a position without a row.
+    RowError for an id, PositionError for a position, without a row.
     """
     check_token_rows(ids, table.shape[0])
     padding = padding_idx if padding_idx >= 0 else None
@@ -55,7 +55,7 @@ def gradient(
     """The gradient of a whole table, (rows, d) in `dtype`: each row the sum over its tokens.
 
     `grad` (*ids.shape, d). Summed in fp32 at least and rounded once; the row `padding_idx` gets
-    nothing, -1 for no such row. Raises PositionError for an id without a row.
+    nothing, -1 for no such row. Raises RowError for an id without a row.
     """
     check_token_rows(ids, rows)
     scaled = grad.to(wide(grad.dtype)) * scale

@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import TensorError, UsageError
 from ropewalk.kernels import ops, transforms
 from ropewalk.kernels.checks import check_layout, check_operand
 from ropewalk.rope.spec import Layout
@@ -36,7 +36,7 @@ def rotate(
     with i + pairs, "interleaved" 2i with 2i + 1. Differentiable in q and k, any number of times;
     tables are constants, and ones that require a gradient are refused.
 
-    Raises PositionError for shapes, dtypes or devices that do not fit.
+    Raises TensorError for shapes, dtypes or devices that do not fit.
     """
     _check(q, k, cos, sin, layout, k_cos, k_sin)
     if _direct(q) and _direct(k):
@@ -51,7 +51,7 @@ def rotate(
 
 
 def rotate_one(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
-    """One tensor turned, as `rotate` turns q. Raises PositionError likewise."""
+    """One tensor turned, as `rotate` turns q. Raises TensorError likewise."""
     check_layout(layout)
     check_operand(x, cos, sin, "x")
     if _direct(x):
@@ -73,20 +73,20 @@ def rotate_(
 ) -> tuple[Tensor, Tensor]:
     """q and k turned in place and returned; for inference, where it saves a copy of both.
 
-    Raises PositionError as `rotate`, and for what cannot be overwritten: tensors that autograd
+    Raises TensorError as `rotate`, and for what cannot be overwritten: tensors that autograd
     follows, and expanded ones, several of whose elements share a place in memory.
     """
     _check(q, k, cos, sin, layout, k_cos, k_sin)
     for name, x in (("q", q), ("k", k)):
         if x.requires_grad and torch.is_grad_enabled():
-            raise PositionError(
+            raise TensorError(
                 f"{name} of shape {tuple(x.shape)} requires a gradient and would be overwritten; "
                 "train with rotate(), or turn in place under torch.no_grad()"
             )
         if 0 in x.stride() and any(
             n > 1 and step == 0 for n, step in zip(x.shape, x.stride(), strict=True)
         ):
-            raise PositionError(
+            raise TensorError(
                 f"{name} has shape {tuple(x.shape)} and strides {x.stride()}: elements share "
                 "memory and cannot be turned in place; use rotate(), or q.contiguous() first"
             )
@@ -115,7 +115,7 @@ def _check(
         check_operand(k, k_cos, k_sin, "k", "k_")
     else:
         given, missing = ("k_cos", "k_sin") if k_sin is None else ("k_sin", "k_cos")
-        raise PositionError(f"{given} was given without {missing}; keys' tables come together")
+        raise UsageError(f"{given} was given without {missing}; keys' tables come together")
 
 
 def _direct(x: Tensor) -> bool:

@@ -12,7 +12,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import ScheduleMismatchError
-from ropewalk.findings.tables import compare_tables, live_tables
+from ropewalk.findings.live import compare_tables, live_tables
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import frequencies, schedule
 from ropewalk.rope.frequencies import schedule_fingerprint as schedule_fingerprint
@@ -37,9 +37,9 @@ def install(model: Any, spec: PositionSpec, length: int | None) -> None:
             )
     if not any(spec.rotary_groups()):
         return
-    if hasattr(model, "turn_by"):
+    if hasattr(model, "set_rotary"):
         # Our own decoder computes its angles from the spec itself, and keeps no table.
-        model.turn_by(_only_rotary(spec), length)
+        model.set_rotary(_only_rotary(spec), length)
         return
     tables = list(live_tables(model))
     if not tables:

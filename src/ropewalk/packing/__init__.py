@@ -1,7 +1,7 @@
 """Documents packed into rows of one length, and everything that must know where they lie.
 
     for row in pack(documents, 4096, boundary=Boundary(after=eos)):
-        row.token_ids, row.layout.position_ids(), row.layout.documents()
+        row.token_ids, row.layout.position_ids(), row.layout.segment_ids()
 
 In the order in which data flows: `pack` fills rows by a policy, `layout` says where each document
 lies in a row and makes positions, masks and `cu_seqlens` from that one list, `batch` stacks rows

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 @short
 @dataclass(frozen=True)
 class PackedBatch:
-    """Equally long rows: each tensor (batch, length), int64. `documents` is for
+    """Equally long rows: each tensor (batch, length), int64. `segment_ids` is for
     `ropewalk.attention`, `varlen` for kernels over rows laid end to end, `layouts` for the rest.
     """
 
     input_ids: Tensor
     position_ids: Tensor
     labels: Tensor
-    documents: Tensor
+    segment_ids: Tensor
     varlen: VarLen
     layouts: tuple[Layout, ...]
 
@@ -45,7 +45,7 @@ def stack(rows: Sequence[PackedRow], counting: Counting = "reset") -> PackedBatc
         input_ids=torch.stack([torch.from_numpy(row.token_ids).long() for row in rows]),
         position_ids=torch.stack([layout.position_ids(counting) for layout in layouts]),
         labels=torch.stack([row.labels() for row in rows]),
-        documents=torch.stack([layout.documents() for layout in layouts]),
+        segment_ids=torch.stack([layout.segment_ids() for layout in layouts]),
         varlen=varlen(layouts),
         layouts=layouts,
     )

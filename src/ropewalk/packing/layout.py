@@ -148,12 +148,12 @@ class Layout:
           goes on where it stopped.
         - "running": the row counts through, as if it were one document.
 
-        Raises PositionError for another word.
+        Raises UsageError for another word.
         """
         import torch
 
         if counting not in ("reset", "document", "running"):
-            raise PositionError(
+            raise UsageError(
                 f"counting {counting!r} is not known; there are 'reset', 'document' and 'running'"
             )
         positions = torch.zeros(self.length, dtype=torch.int64)
@@ -186,7 +186,7 @@ class Layout:
             positions[:, start : start + piece.length] = own[:, piece.start : end]
         return positions
 
-    def documents(self) -> Tensor:
+    def segment_ids(self) -> Tensor:
         """Which piece each token belongs to (length,), int64 from 0; padding is PADDING.
 
         Numbers count within the row, so that two pieces of one document in a row stay apart.
@@ -216,9 +216,9 @@ class Layout:
         """
         import torch
 
-        documents = self.documents()
+        segment_ids = self.segment_ids()
         order = torch.arange(self.length)
-        return (documents[:, None] == documents[None, :]) & (order[:, None] >= order[None, :])
+        return (segment_ids[:, None] == segment_ids[None, :]) & (order[:, None] >= order[None, :])
 
     def labels(self, token_ids: Tensor, ignore: int = -100) -> Tensor:
         """Targets (length,) for a model that shifts them itself, as transformers' do.
@@ -228,7 +228,7 @@ class Layout:
         """
         labels = token_ids.clone().long()
         labels[list(self.starts)] = ignore
-        labels[self.documents() == PADDING] = ignore
+        labels[self.segment_ids() == PADDING] = ignore
         return labels
 
 
@@ -262,10 +262,10 @@ def block_mask(
         raise UsageError(
             f"rows of lengths {sorted(lengths)} cannot share a block mask: give one length"
         )
-    documents = torch.stack([layout.documents() for layout in layouts]).to(device)
+    segment_ids = torch.stack([layout.segment_ids() for layout in layouts]).to(device)
 
     def seen(batch: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return (documents[batch, query] == documents[batch, key]) & (query >= key)
+        return (segment_ids[batch, query] == segment_ids[batch, key]) & (query >= key)
 
     (length,) = lengths
     return create_block_mask(seen, len(layouts), None, length, length, device=str(device))

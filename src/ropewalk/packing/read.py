@@ -2,7 +2,7 @@
 
     file = PackedFile.open(path)
     for number, row in file.rows(start=done, rank=0, ranks=2):
-        row.token_ids, row.layout.position_ids(), row.layout.documents()
+        row.token_ids, row.layout.position_ids(), row.layout.segment_ids()
 
 Rows are read a row group at a time, so that a file of any size takes as much memory as one group.
 """

@@ -12,7 +12,7 @@ from ropewalk.positions.figures import Figures, measure, measure_vectors
 from ropewalk.positions.from_mask import position_ids_from_mask
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
-from ropewalk.positions.rotary import Rotary, TurnedHeads
+from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.turning import Tables, to_half, to_interleaved
 from ropewalk.positions.xpos import XPos
@@ -29,10 +29,10 @@ __all__ = [
     "OneAxis",
     "PositionEncoding",
     "Rotary",
+    "RotatedHeads",
     "ScoreFeatures",
     "Sinusoidal",
     "Tables",
-    "TurnedHeads",
     "XPos",
     "measure",
     "measure_vectors",

@@ -41,9 +41,9 @@ def rerotate(
     dtype = wide(k.dtype)
     tables = Tables(*((w * ratio).to(dtype).to(k.device) for w in (by.cos(), by.sin())))
     layout, placement = now.rotary.layout, now.rotary.placement
-    if now.turned is None:
+    if now.rotated is None:
         return turn(k, tables, layout, placement)
-    return turn_some(k, tables, layout, now.turned.key, placement)
+    return turn_some(k, tables, layout, now.rotated.key, placement)
 
 
 def _same_channels(was: Rotary, now: Rotary) -> None:
@@ -55,7 +55,7 @@ def _same_channels(was: Rotary, now: Rotary) -> None:
                 f"keys were turned with {name} {before} and are to be turned with {after}; a "
                 "rotation cannot change that: compute the keys anew"
             )
-    if was.turned != now.turned:
+    if was.rotated != now.rotated:
         raise ScheduleError("keys cannot be moved between encodings that turn different heads")
     if was.attention_factor == 0.0:
         raise ScheduleError("keys turned with an attention factor of 0 hold nothing to turn back")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError, ScheduleError
+from ropewalk.errors import LengthError, PositionError, ScheduleError, TensorError, UsageError
 from ropewalk.positions.axes import Axes, OneAxis, choose, count_axes, laid_out
 from ropewalk.positions.base import Description
 from ropewalk.positions.checks import check_axes, check_fit, check_positions
@@ -25,10 +25,10 @@ Lengths = int | Sequence[int]
 
 @short
 @dataclass(frozen=True, slots=True)
-class TurnedHeads:
+class RotatedHeads:
     """The query and the key heads that turn, by index; the others pass unchanged.
 
-    Qwen2.5-Omni's token-to-wave model turns head 0 alone: `TurnedHeads((0,), (0,))`.
+    Qwen2.5-Omni's token-to-wave model turns head 0 alone: `RotatedHeads((0,), (0,))`.
     """
 
     query: tuple[int, ...]
@@ -39,7 +39,7 @@ class Rotary(ExactEncoding):
     """Turns pairs of channels of q and k by position x inverse frequency; values stay as they are.
 
     `rotary` is the whole encoding as a value: dimensions, base, layout, scaling, sections. `axes`
-    is for what it cannot say: `Axial` positions of images. `turned` restricts it to some heads.
+    is for what it cannot say: `Axial` positions of images. `rotated` restricts it to some heads.
     Where the last channels of a head turn (latent attention), the part that turns may be given
     alone, as the one shared key is: (batch, 1, length, rotary_dim).
 
@@ -62,11 +62,11 @@ class Rotary(ExactEncoding):
         rotary: spec.RotarySpec,
         *,
         axes: Axes | None = None,
-        turned: TurnedHeads | None = None,
+        rotated: RotatedHeads | None = None,
         length: int | None = None,
     ) -> None:
         super().__init__()
-        self.rotary, self.turned, self.length = rotary, turned, length
+        self.rotary, self.rotated, self.length = rotary, rotated, length
         self.axes = choose(rotary, axes)
         self.axis_count = count_axes(self.axes, rotary)
         self.needs_length = depends_on_length(rotary.scaling)
@@ -79,7 +79,7 @@ class Rotary(ExactEncoding):
 
     def at_length(self, length: int) -> Rotary:
         """The same encoding for sequences of `length` tokens."""
-        return Rotary(self.rotary, axes=self.axes, turned=self.turned, length=length)
+        return Rotary(self.rotary, axes=self.axes, rotated=self.rotated, length=length)
 
     def angles(
         self, position_ids: Tensor, length: Lengths | None = None, what: str = "position_ids"
@@ -157,7 +157,7 @@ class Rotary(ExactEncoding):
         Keys have heads of their own count. `k_position_ids` are the keys' positions where they
         are not the queries', as with a cache of un-rotated keys.
 
-        Raises PositionError for ids or shapes that do not fit, ScheduleError as `angles`.
+        Raises a UsageError for ids or shapes that do not fit, ScheduleError as `angles`.
         """
         self.check_ids(position_ids, q, "position_ids", "q")
         own = k_position_ids is not None
@@ -172,18 +172,18 @@ class Rotary(ExactEncoding):
         self, q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables
     ) -> tuple[Tensor, Tensor]:
         """As `rotate`, by tables made before: once a forward pass, whatever the layers."""
-        layout, placement, turned = self.rotary.layout, self.rotary.placement, self.turned
-        if turned is None:
+        layout, placement, rotated = self.rotary.layout, self.rotary.placement, self.rotated
+        if rotated is None:
             return turn_both(q, k, q_tables, k_tables, layout, placement)
-        for name, heads, x in (("query", turned.query, q), ("key", turned.key, k)):
+        for name, heads, x in (("query", rotated.query, q), ("key", rotated.key, k)):
             if not all(0 <= head < x.shape[1] for head in heads):
-                raise PositionError(
-                    f"{name} heads {list(heads)} are to be turned, and there are {x.shape[1]}, "
+                raise UsageError(
+                    f"{name} heads {list(heads)} are to be rotated, and there are {x.shape[1]}, "
                     "counted from 0"
                 )
         return (
-            turn_some(q, q_tables, layout, turned.query, placement),
-            turn_some(k, k_tables, layout, turned.key, placement),
+            turn_some(q, q_tables, layout, rotated.query, placement),
+            turn_some(k, k_tables, layout, rotated.key, placement),
         )
 
     def check_ids(self, ids: Tensor, x: Tensor, what: str, name: str = "k") -> None:
@@ -193,7 +193,7 @@ class Rotary(ExactEncoding):
         r = self.rotary
         widths = [r.head_dim] if r.placement == "first" else [r.head_dim, r.rotary_dim]
         if x.dim() != 4 or x.shape[-1] not in widths:
-            raise PositionError(
+            raise TensorError(
                 f"{name} has shape {tuple(x.shape)}; this encoding turns (batch, heads, length, "
                 f"{' or '.join(map(str, dict.fromkeys(widths)))})"
             )
@@ -251,10 +251,10 @@ class Rotary(ExactEncoding):
 
 
 def _by_row(position_ids: Tensor, rows: Sequence[int], what: str) -> Tensor:
-    """Ids with a row for each length; one row of ids serves all. Raises PositionError."""
+    """Ids with a row for each length; one row of ids serves all. Raises LengthError."""
     ids = position_ids[None] if position_ids.dim() == 1 else position_ids
     if not rows or ids.shape[-2] not in (1, len(rows)):
-        raise PositionError(
+        raise LengthError(
             f"{what} has shape {tuple(position_ids.shape)} and length holds {len(rows)} numbers; "
             "give one length for all rows, or one a row"
         )

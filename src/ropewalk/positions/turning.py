@@ -31,7 +31,7 @@ def turn(x: Tensor, tables: Tables, layout: Layout, placement: Placement = "firs
     A pair (a, b) becomes (a cos - b sin, b cos + a sin). "half" pairs channel i with i + pairs,
     "interleaved" 2i with 2i + 1. The other channels pass unchanged. Same shape and dtype as `x`.
 
-    Differentiable in `x`, any number of times. Raises PositionError for what does not fit.
+    Differentiable in `x`, any number of times. Raises a UsageError for what does not fit.
     """
     cos, sin = tables
     still = x.shape[-1] - 2 * cos.shape[-1]

@@ -36,15 +36,25 @@ __all__ = [
 HOMES = {
     "Audit": "audit",
     "Clusters": "table_clusters",
+    "Comparison": "comparison",
+    "Extension": "extension",
     "Health": "table_health",
     "LayerScores": "table_score",
+    "LossReport": "losses",
     "Meaning": "table_context",
     "NearAnswers": "table_near",
+    "Packed": "packed",
     "PositionTable": "table_positions",
+    "Proof": "proof",
     "ResizedCheckpoint": "table_resize",
+    "RunDiff": "diff",
+    "RunSummary": "proof",
     "Similarity": "table_near",
+    "Story": "chapters",
     "TableComparison": "table_compare",
     "TableScores": "table_score",
+    "Trace": "traced",
+    "Tuned": "tune",
 }
 """Each class of results that has a report, by its name, and the file that makes its document.
 

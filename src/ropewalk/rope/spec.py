@@ -249,16 +249,17 @@ class Length:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Remark:
-    """Something a reader noticed and must not lose; `code` is stable, for tests and JSON.
+class Finding:
+    """One thing to know about a model: what and why in `text`, what to do in `remedy` ("" for
+    nothing).
 
-    `severity` "warning" asks the user to act, "note" tells. `remedy` says what to do, or "".
+    `code` is stable, for tests and JSON. "warning" asks the user to act, "note" tells.
     """
 
     code: str
+    severity: Literal["warning", "note"]
     text: str
     remedy: str = ""
-    severity: Literal["warning", "note"] = "note"
 
 
 @short
@@ -289,7 +290,8 @@ class PositionSpec:
     `trained`: the length of the training (or of the formula's reference) that the files state.
     `claimed`: the length the files promise. `other_lengths`: further fields that also name a
     length (tokenizer, leftovers), to be shown and never merged. `format` says what was read
-    ("Hugging Face config, version 5 spelling", "GGUF version 3"). `extended`: a record of how the
+    ("Hugging Face config, version 5 spelling", "GGUF version 3"). `findings`: what the reader
+    noticed and must not lose. `extended`: a record of how the
     claimed length was obtained, None without one.
     """
 
@@ -299,7 +301,7 @@ class PositionSpec:
     trained: Length
     claimed: Length
     other_lengths: tuple[Length, ...] = ()
-    remarks: tuple[Remark, ...] = ()
+    findings: tuple[Finding, ...] = ()
     extended: Extended | None = None
 
     def rotary_groups(self) -> Iterator[tuple[LayerGroup, RotarySpec]]:

@@ -10,7 +10,7 @@ from ropewalk.dialects.gguf.header import GgufHeader
 from ropewalk.dialects.hf import load_json
 from ropewalk.dialects.hf.family import TEXT_PARTS
 from ropewalk.dialects.hf.ties import UNKNOWN, Tying, tying
-from ropewalk.dialects.hf.values import Section
+from ropewalk.dialects.values import Section
 from ropewalk.short import short
 
 _OFFSETS = {

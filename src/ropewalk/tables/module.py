@@ -70,7 +70,7 @@ class TokenEmbedding(nn.Embedding):
     def forward(self, ids: Tensor) -> Tensor:
         """Token ids, integers (batch, sequence) or (sequence,): scaled rows (..., d_model).
 
-        Raises PositionError with row, column, id and the count of rows for an id that has none,
+        Raises RowError with row, column, id and the count of rows for an id that has none,
         before a device can fail an assert. Compiled, it is an assert on the device.
         """
         factor = None if self.scale is None else self.scale.multiplier(self.weight.dtype)

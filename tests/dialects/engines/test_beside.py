@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ropewalk.dialects.engines.beside import remarks_on
-from ropewalk.dialects.hf.read import read_config
+from ropewalk.dialects.engines.views import remarks_on
+from ropewalk.dialects.hf.reader import read_config
 from ropewalk.dialects.hf.write import write_config
 from ropewalk.rope.override import override
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ropewalk.dialects.gguf import read_gguf
+from ropewalk.dialects.values import shown
 from ropewalk.errors import GgufError
 from ropewalk.rope.scaling import (
     Linear,
@@ -48,7 +49,7 @@ def by_name(spec: PositionSpec) -> dict[str, LayerGroup]:
 
 
 def codes(spec: PositionSpec) -> set[str]:
-    return {r.code for r in spec.remarks}
+    return {r.code for r in spec.findings}
 
 
 def test_a_real_model_is_read_as_its_card_says(smollm2_gguf: Path) -> None:
@@ -61,7 +62,7 @@ def test_a_real_model_is_read_as_its_card_says(smollm2_gguf: Path) -> None:
     assert (spec.model_type, spec.format) == ("llama", "GGUF version 3")
     # The file says how long its context is, and not how long its training documents were.
     assert spec.trained.tokens is None
-    assert spec.remarks == ()
+    assert spec.findings == ()
 
 
 def test_a_missing_base_is_ten_thousand_and_says_so(gguf_spec: Spec) -> None:
@@ -185,7 +186,7 @@ def test_sections_are_dealt_out_as_llama_cpp_does_for_the_architecture(
     (_, found) = next(spec.rotary_groups())
     assert (found.sections, found.section_layout) == (tuple(sections[:3]), layout)
     # The fourth position of a text is 0, and llama.cpp gives it the pairs that are left over.
-    left = [r.text for r in spec.remarks if r.code == "pairs-without-axis"]
+    left = [r.text for r in spec.findings if r.code == "pairs-without-axis"]
     assert bool(left) == (sections[0] == 24 and layout == "interleaved")
     assert all("leave the pairs 61, 62 over" in text for text in left)
 
@@ -253,7 +254,7 @@ def test_feed_forward_layers_of_a_hybrid_stand_in_no_group(gguf_spec: Spec) -> N
 def test_an_unknown_architecture_is_read_by_general_rules_and_says_so(gguf_spec: Spec) -> None:
     read = gguf_spec("novel")
     assert rotary(read).base == 500000.0
-    remark = next(r for r in read.remarks if r.code == "architecture-unknown")
+    remark = next(r for r in read.findings if r.code == "architecture-unknown")
     assert remark.severity == "warning"
 
 
@@ -315,5 +316,4 @@ def test_an_impossible_value_is_an_error_with_key_and_value(
     path = make_gguf("granite", gguf_base | {key: value})
     with pytest.raises(GgufError) as caught:
         read_gguf(path)
-    shown = repr(tuple(value) if isinstance(value, list) else value)
-    assert f"granite.{key} is {shown}" in str(caught.value)
+    assert f"granite.{key} is {shown(value)}; " in str(caught.value)

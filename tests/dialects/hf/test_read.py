@@ -37,7 +37,7 @@ def only(spec: PositionSpec) -> RotarySpec:
 
 def codes(spec: PositionSpec) -> dict[str, str]:
     """Remarks by code, with their severity."""
-    return {remark.code: remark.severity for remark in spec.remarks}
+    return {remark.code: remark.severity for remark in spec.findings}
 
 
 REMARKS: list[tuple[str, str, dict[str, Any]]] = [
@@ -107,7 +107,7 @@ def test_a_key_that_does_not_do_what_it_seems_is_remarked(
 
 
 def test_a_plain_config_has_nothing_remarked() -> None:
-    assert read_config({**LLAMA, "rope_scaling": None}).remarks == ()
+    assert read_config({**LLAMA, "rope_scaling": None}).findings == ()
 
 
 def test_rope_scaling_beats_rope_parameters_unless_it_is_null() -> None:
@@ -225,7 +225,7 @@ def test_a_tokenizers_length_is_shown_beside_the_claim() -> None:
 @pytest.mark.parametrize("value", [int(1e30), 1e30, 1000000000000000019884624838656, None])
 def test_a_tokenizer_without_a_limit_says_nothing(value: object) -> None:
     spec = read_config(LLAMA, {"model_max_length": value})
-    assert (spec.other_lengths, spec.remarks) == ((), ())
+    assert (spec.other_lengths, spec.findings) == ((), ())
 
 
 def test_a_training_length_beside_a_larger_maximum_is_the_trained_one() -> None:
@@ -237,7 +237,7 @@ def test_a_training_length_beside_a_larger_maximum_is_the_trained_one() -> None:
 def test_remote_code_is_named_and_never_needed() -> None:
     spec = read_config({**LLAMA, "auto_map": {"AutoModel": "evil.py--Model"}})
     assert isinstance(only(spec).scaling, Unscaled)
-    assert "never run" in spec.remarks[0].text
+    assert "never run" in spec.findings[0].text
 
 
 def test_reading_a_config_imports_neither_torch_nor_numpy_nor_transformers() -> None:
@@ -276,10 +276,10 @@ def test_layers_of_one_kind_with_other_heads_are_told() -> None:
         "num_hidden_layers": 4,
         "per_layer_config": layers,
     }
-    codes = [remark.code for remark in read_config(config).remarks]
+    codes = [remark.code for remark in read_config(config).findings]
     assert "layers-of-one-kind-differ" in codes
     without = {key: value for key, value in config.items() if key != "per_layer_config"}
-    assert "layers-of-one-kind-differ" not in [r.code for r in read_config(without).remarks]
+    assert "layers-of-one-kind-differ" not in [r.code for r in read_config(without).findings]
 
 
 def test_a_base_that_olmo_3_loses_on_its_sliding_layers_is_told() -> None:
@@ -292,7 +292,7 @@ def test_a_base_that_olmo_3_loses_on_its_sliding_layers_is_told() -> None:
     for base, told in ((500_000.0, False), (1e6, True)):
         spec = read_config({**config, "rope_theta": base})
         assert {rotary.base for _, rotary in spec.rotary_groups()} == {base}
-        assert ("sliding-base-lost" in [remark.code for remark in spec.remarks]) == told
+        assert ("sliding-base-lost" in [remark.code for remark in spec.findings]) == told
 
 
 def test_a_rate_of_compression_that_names_no_layer_is_refused() -> None:

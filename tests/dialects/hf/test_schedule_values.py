@@ -42,4 +42,4 @@ def test_the_error_names_file_dictionary_field_and_value(
 
 def test_linear_may_squeeze_because_engines_do_so_when_told() -> None:
     spec = read_config({**LLAMA, "rope_scaling": {"type": "linear", "factor": 0.5}})
-    assert [remark.code for remark in spec.remarks] == ["factor-below-one"]
+    assert [remark.code for remark in spec.findings] == ["factor-below-one"]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from ropewalk.dialects.hf.read import read_config
+from ropewalk.dialects.hf.reader import read_config
 from ropewalk.dialects.hf.write import write_config
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.scaling import Yarn
@@ -129,7 +129,7 @@ def test_a_layout_that_the_family_s_code_does_not_have_is_refused() -> None:
 def test_what_a_reader_might_miss_is_remarked_on(
     config: dict[str, Any], code: str, severity: str
 ) -> None:
-    remarks = {remark.code: remark.severity for remark in read_config(config).remarks}
+    remarks = {remark.code: remark.severity for remark in read_config(config).findings}
     assert remarks.get(code) == severity
 
 

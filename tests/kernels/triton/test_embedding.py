@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from ropewalk.errors import PositionError, UsageError
+from ropewalk.errors import PositionError, RowError, TensorError, UsageError
 
 # Relative to the largest term, for two roundings; the interpreter truncates to bf16.
 BOUNDS = {torch.float32: 2e-7, torch.float16: 2**-10, torch.bfloat16: 2**-6}
@@ -125,7 +125,7 @@ def test_the_result_may_go_where_it_is_wanted(embedding: ModuleType) -> None:
 
 def test_what_does_not_fit_is_refused(embedding: ModuleType) -> None:
     ids, table = torch.tensor([[0, 1]]), torch.zeros(3, 4)
-    with pytest.raises(PositionError, match=r"torch\.float32"):
+    with pytest.raises(TensorError, match=r"torch\.float32"):
         embedding.lookup(ids.float(), table)
     with pytest.raises(UsageError, match=r"torch\.float64"):
         embedding.lookup(ids, table.double())
@@ -135,5 +135,5 @@ def test_what_does_not_fit_is_refused(embedding: ModuleType) -> None:
         embedding.lookup(ids, table, 1.0, table, torch.tensor([0, 1, 2]))
     with pytest.raises(UsageError, match="d_model"):
         embedding.gradient_rows(torch.zeros(3, 4), ids, 3, -1, 1.0, torch.float32)
-    with pytest.raises(PositionError, match="no rows"):
+    with pytest.raises(RowError, match="no rows"):
         embedding.lookup(ids, table[:0])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given
 from ropewalk.dialects.engines.transformers import fixed_base, linear, proportional, unscaled
-from ropewalk.dialects.hf.lengths import CONVERTER_LENGTH, ORIGINAL
+from ropewalk.dialects.hf.length_keys import CONVERTER_LENGTH, ORIGINAL
 from ropewalk.rope.frequencies import yarn_mscale
 from ropewalk.rope.scaling import (
     DynamicNtk,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given
-from ropewalk.dialects.hf.lengths import ORIGINAL
+from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.rope.scaling import (
     UNSCALED,
     DynamicNtk,

@@ -19,7 +19,7 @@ from ropewalk.dialects.engines.transformers import (
     proportional,
     unscaled,
 )
-from ropewalk.dialects.hf.lengths import ORIGINAL
+from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.rope.frequencies import yarn_mscale
 from ropewalk.rope.scaling import (
     DynamicNtk,

@@ -60,7 +60,7 @@ class ScalingReader:
     def __init__(self, keys: Keys, facts: ArchFacts, context_length: int) -> None:
         self.keys, self.facts, self.context_length = keys, facts, context_length
         self.original = keys.count("rope.scaling.original_context_length")
-        self.type = keys.word("rope.scaling.type")
+        self.type = keys.text("rope.scaling.type")
         self.factor = self._factor()
         self.attn_factor = keys.number("rope.scaling.attn_factor")
         self.alpha = keys.number("rope.scaling.alpha", zero=True)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from ropewalk.dialects.gguf.archs import ARCHITECTURES, UNKNOWN_ARCHITECTURE, ArchFacts
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.keys import Keys
-from ropewalk.dialects.gguf.read import read_gguf
-from ropewalk.dialects.gguf.record import KEY, record_text, stamp
+from ropewalk.dialects.gguf.reader import read_gguf
 from ropewalk.dialects.gguf.scaling import STILL_DIVISOR
 from ropewalk.dialects.gguf.weights import FILE_TYPE, QUANTISATION, Numbers, Weights
+from ropewalk.dialects.record import GGUF_RECORD, record_text, stamp
 from ropewalk.dialects.same import SINGLE, Dialect, require_same
 from ropewalk.errors import GgufError, MissingPartError, StoreError, UsageError
 from ropewalk.files import written_beside
@@ -124,7 +124,7 @@ def write_gguf(
 
 def plan_changes(spec: PositionSpec, header: GgufHeader) -> Changes:
     """The keys and tensors that make the file say `spec`."""
-    keys = Keys(header)
+    keys = Keys.of(header)
     if isinstance(parts := header.metadata.get("split.count"), int) and parts > 1:
         raise GgufError(
             f"{header.path} is one of {parts} files of a split model; merge them "
@@ -147,7 +147,7 @@ def plan_changes(spec: PositionSpec, header: GgufHeader) -> Changes:
     inherited = facts.local_base or _base(whole)
     if local is not None and (keys.has("rope.freq_base_swa") or _base(local) != inherited):
         changes.keys["rope.freq_base_swa"] = _base(local)
-    if whole.sections and used_sections(keys.counts(SECTIONS, 1) or ()) != whole.sections:
+    if whole.sections and used_sections(keys.by_layer(SECTIONS, 1) or ()) != whole.sections:
         # llama.cpp reads four.
         changes.keys[SECTIONS] = (whole.sections + (0,) * 4)[: max(4, len(whole.sections))]
     if spec.trained.stated and spec.trained.tokens is not None:
@@ -304,7 +304,7 @@ def _fields(reader: Any, arch: str, changes: Changes, path: Path) -> Iterator[Fi
             yield name, value, types[type(value)], None
 
     new = {f"{arch}.{key}": value for key, value in changes.keys.items()}
-    new[KEY] = changes.record
+    new[GGUF_RECORD] = changes.record
     for entry in reader.fields.values():
         name = entry.name
         if name.startswith("GGUF.") or name == "general.architecture":

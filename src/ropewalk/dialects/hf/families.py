@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ropewalk.dialects.hf.facts import (
+from ropewalk.dialects.hf.defaults import (
     AlibiFacts,
     BucketFacts,
     Every,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ropewalk.dialects.hf.facts import (
+from ropewalk.dialects.hf.defaults import (
     AlibiFacts,
     Facts,
     LearnedFacts,
@@ -23,9 +23,9 @@ from ropewalk.dialects.hf.families import (
     TEXT_OF,
     UNKNOWN,
 )
-from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, TRAINED_KEYS
+from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS, TRAINED_KEYS
 from ropewalk.dialects.hf.rope import BASE_KEYS
-from ropewalk.dialects.hf.values import Notes, Section
+from ropewalk.dialects.values import Notes, Section
 from ropewalk.errors import ConfigError
 from ropewalk.short import short
 

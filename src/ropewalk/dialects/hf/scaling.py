@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ropewalk.dialects.hf.lengths import ORIGINAL
-from ropewalk.dialects.hf.values import Notes, Section, shown
+from ropewalk.dialects.hf.length_keys import ORIGINAL
+from ropewalk.dialects.values import Notes, Section, shown
 from ropewalk.errors import ConfigError
 from ropewalk.rope.scaling import (
     UNSCALED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ropewalk.dialects.hf.lengths import ORIGINAL
+from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.dialects.same import Dialect
 from ropewalk.rope.frequencies import ntk_base
 from ropewalk.rope.scaling import (

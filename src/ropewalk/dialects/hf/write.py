@@ -11,16 +11,15 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from ropewalk.dialects.hf.facts import RotaryFacts
+from ropewalk.dialects.hf.defaults import RotaryFacts
 from ropewalk.dialects.hf.family import Family, find_family
 from ropewalk.dialects.hf.layers import SLIDING, read_layers
-from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, CONVERTER_LENGTH, ORIGINAL
-from ropewalk.dialects.hf.read import read_config
-from ropewalk.dialects.hf.rope import select_rope
-from ropewalk.dialects.hf.sections import section_keys
+from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS, CONVERTER_LENGTH, ORIGINAL
+from ropewalk.dialects.hf.reader import read_config
+from ropewalk.dialects.hf.rope import section_keys, select_rope
 from ropewalk.dialects.hf.terms import PARAMETERS, Terms, terms_of
-from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.dialects.same import Dialect, require_same
+from ropewalk.dialects.values import Notes, Section
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 Json = dict[str, object]

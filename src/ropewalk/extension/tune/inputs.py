@@ -63,7 +63,7 @@ class Handing:
             positions = _counting_through(positions)
         given: dict[str, Any] = {"input_ids": batch.input_ids, "position_ids": positions}
         if not self.by_positions:
-            given["attention_mask"] = _masks(batch.documents, config, apart=self.mask)
+            given["attention_mask"] = _masks(batch.segment_ids, config, apart=self.mask)
         return given
 
 
@@ -74,16 +74,16 @@ def _counting_through(positions: Tensor) -> Tensor:
     return torch.arange(length, device=positions.device).expand(rows, length)
 
 
-def _masks(documents: Tensor, config: Any, *, apart: bool) -> Tensor | dict[str, Tensor]:
+def _masks(segment_ids: Tensor, config: Any, *, apart: bool) -> Tensor | dict[str, Tensor]:
     """For every kind of layer that `config` names, which key each query sees."""
     import torch
 
-    length = documents.shape[1]
-    order = torch.arange(length, device=documents.device)
+    length = segment_ids.shape[1]
+    order = torch.arange(length, device=segment_ids.device)
     seen = (order[:, None] >= order[None, :])[None]
     if apart:
-        seen = seen & (documents[:, :, None] == documents[:, None, :])
-    seen = seen.expand(documents.shape[0], length, length)[:, None]
+        seen = seen & (segment_ids[:, :, None] == segment_ids[:, None, :])
+    seen = seen.expand(segment_ids.shape[0], length, length)[:, None]
     window = getattr(config, "sliding_window", None)
     if not getattr(config, "use_sliding_window", True):
         window = None
@@ -153,7 +153,7 @@ def to_device(batch: PackedBatch, device: Any) -> PackedBatch:
         input_ids=batch.input_ids.to(device),
         position_ids=batch.position_ids.to(device),
         labels=batch.labels.to(device),
-        documents=batch.documents.to(device),
+        segment_ids=batch.segment_ids.to(device),
         varlen=batch.varlen,
         layouts=batch.layouts,
     )

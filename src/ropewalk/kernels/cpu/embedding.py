@@ -108,7 +108,7 @@ def lookup(
     position_ids: Tensor | None,
     out: Tensor,
 ) -> None:
-    """Fill `out`, contiguous (*ids.shape, d). Raises PositionError as the reference does."""
+    """Fill `out`, contiguous (*ids.shape, d). Raises as the reference does."""
     width = table.shape[1]
     flat = _integers(ids)
     count = period = flat.shape[0]
@@ -182,7 +182,7 @@ class _Groups:
 
     @classmethod
     def of(cls, ids: Tensor, rows: int, padding_idx: int) -> Self:
-        """Raises PositionError for an id that names none of `rows`."""
+        """Raises RowError for an id that names none of `rows`."""
         flat = _integers(ids)
         tokens = flat.shape[0]
         order, starts, touched = (

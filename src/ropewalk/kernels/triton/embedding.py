@@ -11,7 +11,7 @@ import torch
 import triton
 from torch import Tensor
 
-from ropewalk.errors import PositionError, UsageError
+from ropewalk.errors import PositionError, RowError, TensorError
 from ropewalk.kernels.triton.device import on_device_of
 from ropewalk.kernels.triton.lookup_block import lookup_block, sum_segment
 
@@ -48,7 +48,7 @@ def lookup(
     it is given, contiguous and of its shape and dtype. Ids that have no row fail an assert on the
     device, and nothing beyond a table is read; nothing here waits for the device.
 
-    Raises PositionError for ids that are no integers or do not fit, UsageError for other tables.
+    Raises TensorError for ids that are no integers and for other tables.
     """
     _check_ids("token ids", ids)
     _check_table("table", table)
@@ -61,7 +61,7 @@ def lookup(
     if not out.numel():
         return out
     if not len(table) or not len(places):
-        raise PositionError(f"{ids.numel()} ids were given, and a table has no rows")
+        raise RowError(f"{ids.numel()} ids were given, and a table has no rows")
     ids, at = ids.contiguous(), at.contiguous()
     named = position_ids is not None
     width_block = _width_block(table.shape[1])
@@ -91,11 +91,11 @@ def gradient_rows(
     The row `padding_idx` takes no gradient; -1 for no such row. Waits for the device, to learn
     how many rows there are; an id that is none of them fails an assert there.
 
-    Raises PositionError for ids that are no integers, UsageError for gradients that do not fit.
+    Raises TensorError for ids that are no integers, and for gradients that do not fit.
     """
     _check_ids("token ids", ids)
     if grad.dtype not in FLOATS or grad.shape[:-1] != ids.shape or grad.dim() < 2:
-        raise UsageError(
+        raise TensorError(
             f"the gradient is {grad.dtype} {tuple(grad.shape)} for ids {tuple(ids.shape)}; give "
             "(*ids.shape, d_model) in float32, bfloat16 or float16"
         )
@@ -176,15 +176,15 @@ def _width_block(width: int) -> int:
 
 
 def _check_ids(what: str, ids: Tensor) -> None:
-    """Refuse what is no tensor of integers. Raises PositionError."""
+    """Refuse what is no tensor of integers. Raises TensorError."""
     if ids.dtype not in INTEGERS:
-        raise PositionError(f"{what} have dtype {ids.dtype}; pass an int64 tensor")
+        raise TensorError(f"{what} have dtype {ids.dtype}; pass an int64 tensor")
 
 
 def _check_table(what: str, table: Tensor) -> None:
     """Refuse what is no table of a dtype that is gathered from. Raises UsageError."""
     if table.dim() != 2 or table.dtype not in FLOATS:
-        raise UsageError(
+        raise TensorError(
             f"{what} is {table.dtype} {tuple(table.shape)}; (rows, d_model) in float32, bfloat16 "
             "or float16 can be looked up"
         )
@@ -194,7 +194,7 @@ def _check_out(ids: Tensor, table: Tensor, out: Tensor) -> None:
     """Refuse a result that cannot be written in one run. Raises UsageError."""
     shape = (*ids.shape, table.shape[1])
     if out.shape != shape or out.dtype != table.dtype or not out.is_contiguous():
-        raise UsageError(
+        raise TensorError(
             f"out is {out.dtype} {tuple(out.shape)} with strides {out.stride()}; it has to be "
             f"{table.dtype} {shape}, contiguous"
         )
@@ -205,10 +205,10 @@ def _placed(
 ) -> tuple[Tensor, Tensor]:
     """The rows to add, two-dimensional, and the positions that name them (or the ids, unused).
 
-    Raises PositionError for positions, UsageError for rows, that do not go with the tokens.
+    Raises PositionError for positions, TensorError for rows, that do not go with the tokens.
     """
     if added.shape[-1:] != out.shape[-1:]:
-        raise UsageError(
+        raise TensorError(
             f"what is added has shape {tuple(added.shape)} and the table {out.shape[-1]} "
             "channels; they are added, so both have as many"
         )
