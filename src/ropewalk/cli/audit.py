@@ -11,8 +11,6 @@ from ropewalk.cli import options
 
 if TYPE_CHECKING:
     from ropewalk.dialects.engines import EngineView
-    from ropewalk.models.resolve import ModelFiles
-    from ropewalk.rope.spec import PositionSpec
 
 
 class Pairs(StrEnum):
@@ -38,7 +36,11 @@ def audit_command(
 
     files = resolve(model)
     result = audit(read_spec(files), name=files.title)
-    views = _engine_views(files, result.spec) if engines else None
+    views: list[EngineView] | None = None
+    if engines:
+        from ropewalk.dialects.engines import engine_views
+
+        views = engine_views(result.spec)
     from ropewalk.cli.output import print_result
 
     values = to_json(result)
@@ -47,12 +49,3 @@ def audit_command(
 
         values["engines"] = engines_json(views)
     print_result(result, as_json=as_json, values=values, pairs=pairs.value, views=views)
-
-
-def _engine_views(files: ModelFiles, spec: PositionSpec) -> list[EngineView]:
-    """What each engine computes, by the keys of the file itself where it has such."""
-    from ropewalk.dialects.engines import engine_views
-    from ropewalk.dialects.hf import load_json
-
-    config = None if files.kind == "gguf" else load_json(files.config_path)
-    return engine_views(spec, config)

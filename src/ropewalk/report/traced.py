@@ -79,7 +79,7 @@ def _step(step: TraceStep) -> Iterator[Block]:
 def _rotation(rotation: Rotation) -> Iterator[Block]:
     yield Prose(
         f"rotation  block {rotation.block + 1} ({rotation.group}): {rotation.rotated} of "
-        f"{rotation.head_dim} channels, base {rotation.base:,.10g}, {rotation.layout}, scaling "
+        f"{rotation.head_dim} channels, base {rotation.rope_theta:,.10g}, {rotation.layout}, scaling "
         f"{rotation.scaling}",
         rest=" " * 10,
     )
