@@ -227,10 +227,6 @@ class HeatMap:
     """Sentences about marks and intervals."""
     tips: bool = True
     """Whether a page holds the words of every field."""
-    shades: bool = True
-    """Whether a terminal has a shade before the text, for where there are no colours."""
-    ends: tuple[str, str] = ("none", "all")
-    """What the scale goes from and to, for the legend."""
 
 
 @short

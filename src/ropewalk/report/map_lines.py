@@ -75,7 +75,7 @@ class _Block:
         yield self._line(found.corner, heads, "bold")
         wide = _text_width(found)
         for name, fields in zip(found.rows, found.fields, strict=True):
-            row = [_field(each, self.glyphs, wide, found.shades) for each in fields[part]]
+            row = [_field(each, self.glyphs, wide) for each in fields[part]]
             yield self._line(visible(name).rjust(7), row)
         if found.below:
             yield self._line("", [("", "")] * (self.last - self.first))
@@ -132,7 +132,7 @@ def _blocks(found: HeatMap, width: int, glyphs: _Glyphs) -> Iterator[_Block]:
 def _column_width(found: HeatMap) -> int:
     wide = _text_width(found)
     texts = [*map(visible, found.columns)]
-    texts += [_field(each, _UNICODE, wide, found.shades)[0] for row in found.fields for each in row]
+    texts += [_field(each, _UNICODE, wide)[0] for row in found.fields for each in row]
     texts += [visible(text) for _, line, _ in found.below for text in line]
     return max(map(cells, texts)) + 1
 
@@ -142,11 +142,9 @@ def _text_width(found: HeatMap) -> int:
     return max(map(len, shares), default=0)
 
 
-def _field(each: MapField, glyphs: _Glyphs, wide: int, shades: bool) -> tuple[str, Tone]:
+def _field(each: MapField, glyphs: _Glyphs, wide: int) -> tuple[str, Tone]:
     if each.share is None:
         return each.text, "dim"
-    if not shades:
-        return each.text, each.share
     return f"{glyphs.shade(each.share)} {each.flag}{each.text.rjust(wide)}", each.share
 
 

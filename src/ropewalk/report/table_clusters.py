@@ -1,51 +1,60 @@
-"""Clusters of a table's rows as a document: each with its size and what is central to it."""
+"""Clusters of a table's rows as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ropewalk.report.document import Block, Column, Document, Table
-from ropewalk.tables.clusters import JUDGED, RESTARTS, Cluster, Clusters
+from ropewalk.report.document import Block, Column, Document, Prose, Table
+from ropewalk.tables.clusters import JUDGED, RESTARTS, Clusters
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
 
-WIDTH = 100
 _BAR = 16
 _NAMED = 8
 
 
-def document(found: Clusters, *, table: EmbeddingTable) -> Document:
-    """What was clustered and how, each cluster, how good they are."""
-    title = table.tables.title
-    question = f"Which rows of {title} point alike?"
+def document(found: Clusters, table: EmbeddingTable) -> Document:
+    """What was clustered and how, each cluster, and how good they are."""
+    title = f"{table.tables.title}: clusters"
+    question = f"Which rows of {table.tables.title} point alike?"
     blocks = tuple(_blocks(found, table))
-    return Document(title, blocks, "ropewalk table clusters", question, WIDTH)
+    return Document(title, blocks, "ropewalk table clusters", question, width=100)
 
 
 def _blocks(found: Clusters, table: EmbeddingTable) -> Iterator[Block]:
     yield f"{table.tables.title}: {len(found.clusters)} clusters of {found.chosen.line}"
-    yield (
+    yield Prose(
         f"k-means on rows at length 1; centres fitted on {found.fitted:,} rows, best of {RESTARTS} "
         f"starts, seed {found.seed}; every row in the cluster of its nearest centre"
     )
     yield ""
     most = found.clusters[0].size
-
-    def named(one: Cluster) -> str:
-        return "  ".join(table.label(row) for row, _ in one.central)
-
     columns = (
-        Column("", 4, found.clusters.index, align=">", key="cluster"),
-        Column("rows", 10, lambda one: one.size, "{:,}"),
-        Column("", _BAR + 2, lambda one: "#" * max(1, round(_BAR * one.size / most)), align="<"),
-        Column("cosine", 9, lambda one: one.cosine, "{:.3f}"),
-        Column("central tokens", 0, named, align="<"),
+        Column("", 4, lambda row: row[0], align=">", key="cluster"),
+        Column("rows", 9, lambda row: row[1].size, "{:,}"),
+        Column("", _BAR + 2, lambda row: row[1].size / most, _bar, "<", key="share"),
+        Column("cosine", 8, lambda row: row[1].cosine, "{:.3f}"),
+        Column(
+            "central tokens",
+            0,
+            lambda row: "  ".join(table.label(each) for each, _ in row[1].central),
+            align="<",
+        ),
     )
-    yield Table(columns, found.clusters, words=True, key="clusters")
+    yield Table(columns, list(enumerate(found.clusters)), words=True, key="clusters")
     yield ""
-    yield "cosine: mean of a cluster's rows with its centre; 1 where all point alike"
+    yield Prose("cosine: mean of a cluster's rows with its centre; 1 where all point alike")
+    yield from map(Prose, quality(found))
+
+
+def _bar(share: float) -> str:
+    return "#" * max(1, round(_BAR * share))
+
+
+def quality(found: Clusters) -> Iterator[str]:
+    """How far rows are from their centres, how apart clusters are, and what was left out."""
     yield f"inertia {found.inertia:.4f}: mean squared distance from the centres"
     if found.silhouette is None:
         yield "silhouette: not defined for one cluster, or where each row is its own"
@@ -60,8 +69,7 @@ def _blocks(found: Clusters, table: EmbeddingTable) -> Iterator[Block]:
         ("NaN, infinity or beyond fp32's squares", found.not_finite),
     ):
         if rows:
-            first = ", ".join(map(str, rows[:_NAMED])) + ", ..." * (len(rows) > _NAMED)
-            yield f"without a direction, in no cluster: {len(rows):,} rows ({what}): {first}"
+            yield f"without a direction, in no cluster: {len(rows):,} rows ({what}): {_first(rows)}"
 
 
 def values(found: Clusters, table: EmbeddingTable) -> dict[str, object]:
@@ -91,3 +99,8 @@ def values(found: Clusters, table: EmbeddingTable) -> dict[str, object]:
         ],
         "labels": found.labels.tolist(),
     }
+
+
+def _first(rows: tuple[int, ...]) -> str:
+    named = ", ".join(map(str, rows[:_NAMED]))
+    return f"{named}, ..." if len(rows) > _NAMED else named

@@ -6,9 +6,8 @@ across them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from operator import attrgetter, itemgetter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.report.document import (
@@ -17,14 +16,12 @@ from ropewalk.report.document import (
     ChartLine,
     Column,
     Document,
-    Drawn,
     Heading,
     Prose,
     Table,
     in_terminal,
     on_page,
 )
-from ropewalk.report.lines import text_lines
 from ropewalk.report.text import clip
 from ropewalk.short import short
 
@@ -32,15 +29,13 @@ if TYPE_CHECKING:
     from ropewalk.explain.meaning import LayerCosines, Meaning
     from ropewalk.explain.occurrences import Occurrence
 
-WIDTH = 80
-_LAYER = 11
-"""Cells of a layer's name."""
-_LEAST_PLOT = 16
+_PLOT = 30
+"""Cells of the plot beside the numbers."""
 
 
 @short
 @dataclass(frozen=True, slots=True)
-class LayerRow:
+class LayerMeaning:
     """A layer in numbers: cosines as they are and centred. None where there is no such pair."""
 
     name: str
@@ -51,17 +46,17 @@ class LayerRow:
     centred_across: float | None
 
 
-def rows(meaning: Meaning) -> tuple[LayerRow, ...]:
+def rows(meaning: Meaning) -> tuple[LayerMeaning, ...]:
     """Every layer's numbers. With two occurrences their one cosine counts as across."""
     return tuple(_row(meaning, layer) for layer in meaning.layers)
 
 
-def _row(meaning: Meaning, layer: LayerCosines) -> LayerRow:
+def _row(meaning: Meaning, layer: LayerCosines) -> LayerMeaning:
     if meaning.senses is None:
         centred = None if layer.centred is None else layer.centred[0][1]
-        return LayerRow(layer.name, None, layer.cosines[0][1], layer.others, None, centred)
+        return LayerMeaning(layer.name, None, layer.cosines[0][1], layer.others, None, centred)
     senses = meaning.senses
-    return LayerRow(
+    return LayerMeaning(
         layer.name,
         senses.within(layer.cosines),
         senses.across(layer.cosines),
@@ -71,51 +66,94 @@ def _row(meaning: Meaning, layer: LayerCosines) -> LayerRow:
     )
 
 
-PAIRED = {"across": "cosine", "others": "others", "centred_across": "less mean"}
-GROUPED = {
-    "within": "within",
-    "across": "across",
-    "others": "others",
-    "centred_within": "within*",
-    "centred_across": "across*",
-}
-"""What a layer's columns are called, with two occurrences, and with groups of more."""
-_MARKS = {"within": "o", "across": "x", "others": "."}
-
-
 def document(meaning: Meaning) -> Document:
-    """The whole answer."""
-    blocks: list[Block] = [
-        Prose(f"{meaning.word!r} in {meaning.name}", rest=""),
-        *(
-            Prose(_occurrence(meaning, place, each), rest=" " * 6)
-            for place, each in enumerate(meaning.occurrences)
-        ),
-        "",
-    ]
-    table, names = rows(meaning), PAIRED if meaning.senses is None else GROUPED
-    columns = tuple(
-        Column(name, max(8, len(name) + 1), attrgetter(key), "{:.2f}", key=key)
-        for key, name in names.items()
-    )
-    layers = Table((Column("layer", _LAYER, attrgetter("name")), *columns), table, key="layers")
-    blocks += [
-        in_terminal(Drawn(lambda width: _plot(layers, names, width))),
-        on_page(Heading("Layer by layer"), *_charts(table, names), layers),
-    ]
+    """The sentences, each layer's cosines with a plot, and what to beware of."""
+    title = f"{meaning.word} in {meaning.name}, layer by layer"
+    question = f"Where does {meaning.name} pull the meanings of \u201c{meaning.word}\u201d apart?"
+    return Document(title, tuple(_blocks(meaning)), "ropewalk table context", question)
+
+
+def _blocks(meaning: Meaning) -> Iterator[Block]:
+    yield Prose(f"{meaning.word!r} in {meaning.name}", rest="")
+    for place, occurrence in enumerate(meaning.occurrences):
+        yield Prose(_occurrence(meaning, place, occurrence), rest=" " * 6)
+    yield ""
+    yield on_page(*_charts(meaning), Heading("Layer by layer"))
+    yield from _layers(meaning)
     if len(meaning.occurrences) > 2:
-        blocks += ["", *_squares(meaning, table)]
-    blocks += ["", *(Prose(note, rest="") for note in notes(meaning))]
-    question = f"What does {meaning.word!r} mean, layer by layer?"
-    return Document(meaning.name, tuple(blocks), "ropewalk table context", question, WIDTH)
+        yield ""
+        yield from _matrix(meaning)
+    yield ""
+    yield from map(Prose, notes(meaning))
 
 
-def values(meaning: Meaning) -> dict[str, object]:
-    """The same as plain values."""
-    held = asdict(meaning)
-    for occurrence in held["occurrences"]:
-        occurrence["special"] = sorted(occurrence["special"])
-    return held
+def _layers(meaning: Meaning) -> Iterator[Block]:
+    """A layer a line; in a terminal with room for it, what is plotted stands beside the numbers."""
+    table, paired = rows(meaning), meaning.senses is None
+
+    def column(head: str, name: str) -> Column:
+        return Column(head, 8, lambda row: getattr(row, name), "{:.2f}", key=name)
+
+    columns = [Column("layer", 11, lambda row: row.name)]
+    if paired:
+        columns += [column("cosine", "across"), column("others", "others")]
+        columns.append(column("less mean", "centred_across"))
+        marks = {"o": "across", ".": "others"}
+        words = "o cosine, . others"
+    else:
+        columns += [column(name, name) for name in ("within", "across", "others")]
+        columns += [column("within -", "centred_within"), column("across -", "centred_across")]
+        marks = {"o": "within", "x": "across", ".": "others"}
+        words = "o within the groups, x across them, . others; -: less mean"
+    values = [v for row in table for v in (row.within, row.across, row.others) if v is not None]
+    low = min(0.0, *values)
+    scale = f"{f'{low:.1f}'.ljust(_PLOT - 3)}1.0"
+
+    def plotted(row: LayerMeaning) -> str:
+        cells = [" "] * _PLOT
+        for mark, name in reversed(marks.items()):
+            value = getattr(row, name)
+            if value is not None:
+                cells[round((value - low) / (1.0 - low) * (_PLOT - 1))] = mark
+        return "".join(cells).rstrip()
+
+    with_plot = [*columns, Column(scale, _PLOT + 2, plotted, align="<", key="plot")]
+    yield in_terminal(Table(with_plot, table, less=(scale,)), f"Plotted: {words}")
+    yield on_page(Table(columns, table, key="layers"))
+
+
+def _charts(meaning: Meaning) -> tuple[Chart, Chart]:
+    """The cosines as they are, and less the mean."""
+    table, paired = rows(meaning), meaning.senses is None
+    across = "the two occurrences" if paired else "across the groups"
+    groups = [] if paired else ["within"]
+
+    def chart(title: str, names: Sequence[tuple[str, str]]) -> Chart:
+        lines = [_line(table, name, said) for name, said in names]
+        ends = (0, len(table) // 2, len(table) - 1)
+        ticks = tuple((float(at), table[at].name) for at in sorted(set(ends)))
+        values = [y for line in lines for _, y in line.points if y is not None]
+        low = min(0.0, *values) if values else 0.0
+        return Chart(title, tuple(lines), ticks, low=low, high=1.0, form="{:.2f}")
+
+    said = {"within": "within the groups", "across": across, "others": "other tokens"}
+    whole = [(name, said[name]) for name in (*groups, "across", "others")]
+    centred = [(f"centred_{name}", said[name]) for name in (*groups, "across")]
+    return (
+        chart("Cosine, as it is", whole),
+        chart("Cosine, less the mean of the other tokens", centred),
+    )
+
+
+def _line(table: Sequence[LayerMeaning], name: str, said: str) -> ChartLine:
+    points: list[tuple[float, float | None]] = [
+        (float(at), getattr(row, name)) for at, row in enumerate(table)
+    ]
+    tips = tuple(
+        "" if y is None else f"{row.name}: {said} {y:.3f}"
+        for row, (_, y) in zip(table, points, strict=True)
+    )
+    return ChartLine(said, tuple(points), tips)
 
 
 def notes(meaning: Meaning) -> Iterator[str]:
@@ -130,10 +168,9 @@ def notes(meaning: Meaning) -> Iterator[str]:
             )
     if meaning.others:
         more = f" (a seeded sample; {meaning.dropped:,} more)" if meaning.dropped else ""
-        less = "less mean" if meaning.senses is None else "*"
         yield (
             f"others: the mean cosine of pairs among {meaning.others:,} other tokens of the "
-            f"sentences{more}; a cosine no higher says nothing. {less}: after their mean state "
+            f"sentences{more}; a cosine no higher says nothing. less mean: after their mean state "
             "is taken away."
         )
     else:
@@ -177,90 +214,31 @@ def _widest(meaning: Meaning) -> str:
 def _occurrence(meaning: Meaning, place: int, o: Occurrence) -> str:
     label = "" if meaning.senses is None else f" {clip(meaning.senses.labels[place], 20)}"
     before, word, behind = o.text[: o.start], o.text[o.start : o.end], o.text[o.end :]
-    tail = before if len(before) <= 90 else f"...{before[-60:]}"
-    shown = f"{tail}[{word}]{clip(behind, 60) if len(behind) > 90 else behind}"
+    shown = f"{_tail(before)}[{word}]{clip(behind, 60) if len(behind) > 90 else behind}"
     times = f", {o.number} of {o.of}" if o.of > 1 else ""
     pieces = "+".join(o.pieces[i] for i in o.own)
     return f"{place + 1:>3}{label}  {shown}  ({pieces}{times})"
 
 
-def _charts(table: Sequence[LayerRow], names: Mapping[str, str]) -> Iterator[Chart]:
-    """The cosines as they are, and less the mean."""
-    step = max(1, len(table) // 8)
-    ticks = tuple((float(at), _tick(table[at].name)) for at in range(0, len(table), step))
-    for title, keys in (
-        ("Cosine, as it is", [key for key in names if not key.startswith("centred")]),
-        ("Cosine, less the mean of the other tokens", [k for k in names if k.startswith("centr")]),
-    ):
-        lines = tuple(
-            ChartLine(
-                key.removeprefix("centred_"),
-                tuple((float(at), getattr(row, key)) for at, row in enumerate(table)),
-                tuple(f"{row.name}: {getattr(row, key) or 0.0:.3f}" for row in table),
-            )
-            for key in keys
-        )
-        yield Chart(title, lines, ticks, low=0.0, high=1.0, form="{:.2f}")
+def _tail(text: str) -> str:
+    return text if len(text) <= 90 else f"...{text[-60:]}"
 
 
-def _tick(name: str) -> str:
-    return {"final norm": "norm", "layer 0": "0"}.get(name, name.removeprefix("block "))
-
-
-def _plot(layers: Table, names: Mapping[str, str], width: int) -> Iterator[str]:
-    """The numbers, and beside or below them a plot of those that are not centred."""
-    marks = {key: mark for key, mark in _MARKS.items() if key in names}
-    if len(names) == len(PAIRED):
-        marks["across"] = "o"
-
-    def marked(row: object) -> dict[str, float | None]:
-        return {mark: getattr(row, key) for key, mark in reversed(marks.items())}
-
-    yield from plotted(layers, marked, width)
-    said = ", ".join(f"{mark} {names[key]}" for key, mark in marks.items())
-    yield from text_lines([f"Plotted: {said}"], width)
-
-
-def plotted(
-    table: Table, marks: Callable[[object], Mapping[str, float | None]], width: int
-) -> Iterator[str]:
-    """A table of layers with a further column: where each row's marks lie, from 0 or less to 1.
-
-    The last of two marks in one place is seen.
-    """
-    known = [v for row in table.rows for v in marks(row).values() if v is not None]
-    # From nothing to perfect, so that small steps look small.
-    low = min(0.0, *known)
-    room = width - sum(each.width for each in table.columns) - 2
-    if room < _LEAST_PLOT:
-        # No room beside the numbers: the plot stands below them.
-        room = width - table.columns[0].width - 2
-
-    def line(row: object) -> str:
-        cells = [" "] * room
-        for mark, value in marks(row).items():
-            if value is not None:
-                cells[round((value - low) / (1.0 - low) * (room - 1))] = mark
-        return "".join(cells)
-
-    # Of one length whatever stands in it, so that lines stay below each other.
-    last = Column(f"{low:.1f}".ljust(room - 3) + "1.0", room, line, align="<")
-    yield from text_lines([Table((*table.columns, last), table.rows)], width)
-
-
-def _squares(meaning: Meaning, table: Sequence[LayerRow]) -> Iterator[Block]:
+def _matrix(meaning: Meaning) -> Iterator[Block]:
     """All pairs at the layer where the groups part furthest."""
+    table = rows(meaning)
     at = max(range(2, len(table)), key=lambda i: (table[i].within or 0.0) - table[i].across)
     layer, count = meaning.layers[at], min(len(meaning.occurrences), 10)
     yield f"Cosines at {layer.name}, as they are (below: less mean)"
     for square in (layer.cosines, layer.centred):
-        if square is not None:
-            numbers = [(i + 1, *square[i][:count]) for i in range(count)]
-            yield Table((Column("", 4, align=">", key="occurrence"), *_numbered(count)), numbers)
+        if square is None:
+            continue
+        columns = [Column("", 4, lambda row: row[0], align=">", key="occurrence")]
+        columns += [Column(str(at + 1), 7, _cell(at), "{:.2f}") for at in range(count)]
+        yield Table(columns, [(i + 1, square[i]) for i in range(count)], key="cosines")
     if count < len(meaning.occurrences):
         yield f"The first {count} of {len(meaning.occurrences)} occurrences; --json has all."
 
 
-def _numbered(count: int) -> Iterator[Column]:
-    for at in range(1, count + 1):
-        yield Column(str(at), 7, itemgetter(at), "{:.2f}")
+def _cell(at: int) -> Callable[[tuple[int, Sequence[float]]], float]:
+    return lambda row: row[1][at]

@@ -1,25 +1,24 @@
-"""A table's health as a document: every section says what it measures and after whom."""
+"""The health of a table as a document: rows, norms, candidates, isotropy, drift, neighbours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ropewalk.report.document import (
     Block,
     Column,
+    Detail,
+    Details,
     Document,
-    Drawn,
     Heading,
     Prose,
     Table,
     in_terminal,
     on_page,
 )
-from ropewalk.report.text import clip, cut
-from ropewalk.short import short
+from ropewalk.report.table_words import LABEL, token_column
+from ropewalk.report.text import clip
 
 if TYPE_CHECKING:
     from ropewalk.tables.health.check import Health
@@ -30,79 +29,43 @@ if TYPE_CHECKING:
     from ropewalk.tables.health.undertrained import Undertrained
     from ropewalk.tables.health.unused import RoundTrip
 
-WIDTH, LABEL, BAR, RANGES = 100, 28, 40, 8
-"""Columns of the report, of a token and of the longest bar; stretches of rows in a line."""
-_BEFORE_BAR = 37
-"""Cells of a bar's edges and its count."""
+BAR = 40
+RANGES = 8
 
 
-@short
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """A bar of the histogram: rows whose norm is from `low` to `high`."""
-
-    low: float
-    high: float
-    count: int
+def document(health: Health, title: str) -> Document:
+    """The whole report of the table of a model called `title`."""
+    question = f"What is in the embedding table of {title}?"
+    blocks = tuple(_blocks(health))
+    return Document(f"{title}: health", blocks, "ropewalk table health", question, width=100)
 
 
-def document(health: Health) -> Document:
-    """The whole report."""
-    seed = health.asked.seed
-    blocks = [*_rows(health)]
+def _blocks(health: Health) -> Iterator[Block]:
+    yield from _rows(health)
     if health.norms is None:
-        blocks += _section("norms", "no row has a direction and a token: nothing to measure")
+        yield from _section("norms", "no row has a direction and a token: nothing to measure")
     else:
-        blocks += _norms(health.norms)
-    blocks += _duplicates(health.duplicates)
+        yield from _norms(health.norms)
+    yield from _duplicates(health.duplicates)
     if health.round_trip is not None:
-        blocks += _round_trip(health.round_trip)
+        yield from _round_trip(health.round_trip)
     if health.undertrained is not None:
-        blocks += _undertrained(health.undertrained, health.duplicates)
+        yield from _undertrained(health.undertrained, health.duplicates)
     if health.isotropy is not None:
-        blocks += _isotropy(health.isotropy, seed)
+        yield from _isotropy(health.isotropy, health.asked.seed)
     if health.drift is not None:
-        blocks += _drift(health.drift)
+        yield from _drift(health.drift)
     if health.nearest is not None:
-        blocks += _near_duplicates(health.nearest.duplicates, seed)
-        blocks += _hubs(health.nearest.hubness, seed)
-    question = "What is wrong with this table, and how is it shaped?"
-    return Document("health of a table", tuple(blocks), "ropewalk table health", question, WIDTH)
-
-
-def _section(name: str, definition: str) -> Iterator[Block]:
-    """A section's name, and under it what its figures are and after whom."""
-    yield ""
-    yield Heading(name.upper())
-    yield _prose(definition)
-
-
-def _prose(text: str, indent: str = "  ", hang: str = "") -> Prose:
-    return Prose(text, indent, indent + hang, hyphens=False)
-
-
-def _ranked(rows: Iterable[Ranked], name: str = "score") -> Table:
-    """Rows with their numbers, their tokens, their kinds."""
-    columns = (
-        Column(name, 14, attrgetter("score"), "{:.4f}", align=">"),
-        Column("token", LABEL + 2, attrgetter("label"), lambda text: cut(text, LABEL), "<"),
-        Column("row", 9, attrgetter("row")),
-        Column("kind", 0, attrgetter("kind"), align="<"),
-    )
-    return Table(columns, tuple(rows), words=True, head="dim")
-
-
-def _quantiles(name: str, quantiles: Iterable[tuple[float, float]]) -> str:
-    """Values at shares, in one line."""
-    cells = "  ".join(f"{share:.0%} {value:.4g}" for share, value in quantiles)
-    return f"  {name:<10} {cells}"
+        yield from _near_duplicates(health.nearest.duplicates, health.asked.seed)
+        yield from _hubs(health.nearest.hubness, health.asked.seed)
 
 
 def _rows(health: Health) -> Iterator[Block]:
-    yield Heading("ROWS")
+    yield from _section("rows", "", first=True)
     yield f"  {health.coverage}"
-    if health.without_token.count:
-        yield from _stretch("without a token", health.without_token, named=False)
+    token_less = health.without_token
+    if token_less.count:
+        yield from _stretch("without a token", token_less, named=False)
     if health.tokens_without_row:
         yield f"  {'tokens without a row':<22}{health.tokens_without_row:,}"
     yield from _stretch("all zeros", health.zero)
@@ -110,20 +73,19 @@ def _rows(health: Health) -> Iterator[Block]:
     if health.oversized.count:
         yield from _stretch("beyond 1e17", health.oversized)
     kept = "rows without a token counted in" if health.asked.all_rows else "with a token"
-    yield _prose(
+    yield _said(
         f"below, {health.counted:,} rows count: finite, not all zeros, {kept}; "
         f"{health.sampled:,} of them are sampled with seed {health.asked.seed}"
     )
 
 
 def _stretch(name: str, rows: RowStretch, *, named: bool = True) -> Iterator[Block]:
-    if not rows.count:
-        yield f"  {name:<22}none"
-        return
-    yield _prose(f"{name:<22}{rows.count:,}: {_ranges(rows)}", hang=" " * 22)
-    if named:
+    text = f"{rows.count:,}: {_ranges(rows)}" if rows.count else "none"
+    details = [Detail(name, text, rows.count)]
+    if named and rows.count:
         names = ", ".join(clip(one.label, LABEL) for one in rows.shown)
-        yield _prose(f"{'':<22}{names}{', ...' * (rows.count > len(rows.shown))}")
+        details.append(Detail("", f"{names}{', ...' * (rows.count > len(rows.shown))}"))
+    yield Details(tuple(details), 22, indent=2)
 
 
 def _ranges(rows: RowStretch) -> str:
@@ -140,33 +102,28 @@ def _norms(norms: Norms) -> Iterator[Block]:
     )
     yield f"  {norms.count:,} rows, mean {norms.mean:.4g}, standard deviation {norms.deviation:.4g}"
     yield _quantiles("quantiles", norms.quantiles)
-    yield in_terminal(Drawn(lambda width: _histogram(norms, width)))
+    edges = zip(norms.edges, norms.edges[1:], norms.counts, strict=False)
     most = max(norms.counts)
-    bins = (
-        Column("from", 0, attrgetter("low"), "{:.4g}"),
-        Column("to", 0, attrgetter("high"), "{:.4g}"),
-        Column("rows", 0, attrgetter("count"), "{:,}"),
-        Column("", 0, lambda each: "#" * round(BAR * each.count / most), align="<"),
+    # A row among a hundred thousand still shows.
+    bars = [(a, b, n, "#" * max(round(BAR * n / most), int(n > 0))) for a, b, n in edges]
+    histogram = (
+        Column("norm from", 12, lambda row: row[0], "{:.4g}", ">"),
+        Column("to", 12, lambda row: row[1], "{:.4g}"),
+        Column("rows", 10, lambda row: row[2], "{:,}"),
+        Column("", 0, lambda row: row[3], align="<", key="bar"),
     )
-    yield on_page(Table(bins, tuple(map(Bin, norms.edges, norms.edges[1:], norms.counts))))
-    columns = (
-        Column("kind", 12, attrgetter("kind")),
-        Column("rows", 10, attrgetter("count"), "{:,}"),
-        *(Column(each, 12, attrgetter(each), "{:.4g}") for each in ("lowest", "median", "highest")),
+    yield Table(histogram, bars, less=("",), key="histogram")
+    kinds = (
+        Column("kind", 12, lambda one: one.kind),
+        Column("rows", 10, lambda one: one.count, "{:,}"),
+        Column("lowest", 12, lambda one: one.lowest, "{:.4g}"),
+        Column("median", 12, lambda one: one.median, "{:.4g}"),
+        Column("highest", 12, lambda one: one.highest, "{:.4g}"),
     )
-    yield Table(columns, norms.kinds, indent=2, key="norms")
+    yield Table(kinds, norms.kinds, indent=2, key="kinds")
     for name, ranked in (("lowest", norms.lowest), ("highest", norms.highest)):
         yield f"  {name}"
-        yield _ranked(ranked, "norm")
-
-
-def _histogram(norms: Norms, width: int) -> Iterator[str]:
-    """How many rows have which norm, with bars as far as there is room for them."""
-    most, room = max(norms.counts), min(BAR, width - _BEFORE_BAR)
-    for low, high, count in zip(norms.edges, norms.edges[1:], norms.counts, strict=False):
-        # A row among a hundred thousand still shows.
-        bar = "#" * max(round(room * count / most), int(count > 0))
-        yield f"  {low:>10.4g} - {high:<10.4g} {count:>9,}  {bar}"
+        yield _ranked(ranked)
 
 
 def _duplicates(found: Duplicates) -> Iterator[Block]:
@@ -182,7 +139,7 @@ def _duplicates(found: Duplicates) -> Iterator[Block]:
     for group in found.largest:
         names = ", ".join(f"{clip(n.label, LABEL)} {n.row}" for n in group.shown)
         more = group.count - len(group.shown)
-        yield _prose(
+        yield _said(
             f"{group.count:,} rows: {names}" + (f" and {more:,} more" if more else ""), hang="  "
         )
     if len(found.largest) < found.groups:
@@ -198,7 +155,7 @@ def _round_trip(trip: RoundTrip) -> Iterator[Block]:
     )
     yield from _stretch("undecodable", trip.undecodable)
     if trip.source is None:
-        yield _prose(f"unreachable tokens are unknown: {trip.why_not}")
+        yield _said(f"unreachable tokens are unknown: {trip.why_not}")
         return
     yield f"  {'encoded again':<22}{trip.checked:,} tokens by {trip.source}"
     yield from _stretch("unreachable", trip.unreachable)
@@ -213,32 +170,33 @@ def _undertrained(found: Undertrained, equal: Duplicates) -> Iterator[Block]:
     if found.unused:
         yield f"  {found.unused:,} known-unused rows"
         for source in found.sources:
-            yield _prose(
+            yield _said(
                 f"{source.rows.count:,} {source.reason}: {_ranges(source.rows)}", "    ", "  "
             )
         cohesion = "has no direction" if found.cohesion is None else f"{found.cohesion:.4f}"
         yield f"  their mean cosine with their mean: {cohesion} (1: all point one way)"
         yield f"  distances in {found.tensor or ''}"
     else:
-        yield _prose(
+        yield _said(
             "no row is known to be unused (none without a token, none named unused or reserved, no "
             "impossible byte), so that only norms are left, which say little in a tied table. "
             "Name such rows: --unused 5,7-9" + _hint(equal)
         )
-    yield _prose(
+    yield _said(
         f"{found.ranked:,} tokens ranked by {found.ranked_by}; the lowest 2% are {found.lowest:,}, "
         f"and {found.agreed:,} of them are in the lowest 2% by every indicator"
     )
     for one in found.candidates:
         head = f"    {one.scores[0].share or 0.0:>9.3%}  "
-        yield Prose(f"{cut(one.label, LABEL)}  row {one.row}, {one.kind}", head, hyphens=False)
-        yield _prose(one.reason, " " * 15)
+        yield Prose(f"{clip(one.label, LABEL)}  row {one.row}  {one.kind}", head)
+        yield Prose(one.reason, " " * 15)
         others = "; ".join(
             f"{s.indicator} {s.value:.4g} ({s.share:.2%})"
             for s in one.scores[1:]
             if s.value is not None and s.share is not None
         )
-        yield _prose(others, " " * 15)
+        if others:
+            yield Prose(others, " " * 15)
 
 
 def _hint(equal: Duplicates) -> str:
@@ -254,7 +212,7 @@ def _drift(drift: HeadDrift) -> Iterator[Block]:
         "Cosine of each token's row in the one with its row in the other (Press & Wolf, arXiv "
         "1608.05859, compare the two).",
     )
-    yield _prose(drift.sentence)
+    yield _said(drift.sentence)
     if drift.head is None:
         return
     same = "equal bit for bit" if drift.equal else "not equal"
@@ -266,7 +224,7 @@ def _drift(drift: HeadDrift) -> Iterator[Block]:
     yield f"  mean cosine {drift.mean_cosine:.4f}, median |output| / |input| {drift.norm_ratio:.4g}"
     yield _quantiles("quantiles", drift.quantiles)
     yield "  most drifted"
-    yield _ranked(drift.drifted, "cosine")
+    yield _ranked(drift.drifted)
 
 
 def _isotropy(found: Isotropy, seed: int) -> Iterator[Block]:
@@ -279,26 +237,24 @@ def _isotropy(found: Isotropy, seed: int) -> Iterator[Block]:
     share = "" if found.mean_share is None else f", {found.mean_share:.1%} of all squares"
     yield f"  {found.rows:,} rows; the mean row has length {found.mean_norm:.4g}{share}"
     before, after = found.before, found.after
-    shares = enumerate(zip(before.shares, after.shares, strict=True), 1)
     rows: list[tuple[str, float | None, float | None]] = [
         ("mean cosine of random pairs", before.pair_cosine, after.pair_cosine),
-        ("its standard deviation", before.pair_deviation, after.pair_deviation),
-        *((f"share of PC{at}", one, other) for at, (one, other) in shares),
+        ("  its standard deviation", before.pair_deviation, after.pair_deviation),
+    ]
+    for at, (one, other) in enumerate(zip(before.shares, after.shares, strict=True), 1):
+        rows.append((f"share of PC{at}", one, other))
+    rows += [
         ("participation ratio", before.participation_ratio, after.participation_ratio),
         ("min Z / max Z", before.partition_ratio, after.partition_ratio),
         ("IsoScore", None, found.isoscore),
     ]
-    yield Table(
-        (
-            Column("", 36, lambda row: row[0], key="figure"),
-            Column("as they are", 16, lambda row: row[1], "{:.4f}"),
-            Column("mean removed", 16, lambda row: row[2], "{:.4f}"),
-        ),
-        rows,
-        indent=2,
-        key="isotropy",
+    columns = (
+        Column("", 36, lambda row: row[0], key="figure"),
+        Column("as they are", 16, lambda row: row[1], "{:.4f}"),
+        Column("mean removed", 16, lambda row: row[2], "{:.4f}"),
     )
-    yield _prose(
+    yield Table(columns, rows, indent=2, key="isotropy")
+    yield _said(
         f"{found.pairs:,} random pairs, seed {seed}. Shares: of the sum of squares, along the axes "
         "of most. Participation ratio: (sum of variances)^2 / sum of their squares, from 1 to "
         f"{found.width:,}. Z(a): the sum of exp(row . a) over {found.partition_rows:,} sampled "
@@ -306,7 +262,7 @@ def _isotropy(found: Isotropy, seed: int) -> Iterator[Block]:
         "isotropic. IsoScore: 0 for one axis, 1 for all alike (Rudman et al., arXiv 2108.07344); "
         "it removes the mean itself."
     )
-    yield _prose(
+    yield _said(
         "Frequent tokens come out less similar than they are by cosine (Zhou et al., ACL 2022)."
     )
 
@@ -323,9 +279,14 @@ def _near_duplicates(found: NearDuplicates, seed: int) -> Iterator[Block]:
         f"{found.threshold} or more that is not the same bits"
     )
     yield _quantiles("nearest", found.quantiles)
-    for pair in found.pairs:
-        one, other = (clip(text, LABEL) for text in (pair.label, pair.other_label))
-        yield f"    {pair.cosine:>10.4f}  {one} {pair.row}  ~  {other} {pair.other}"
+    columns = (
+        Column("", 14, lambda pair: pair.cosine, "{:.4f}", ">", key="cosine"),
+        token_column(lambda pair: pair.label),
+        Column("", 9, lambda pair: pair.row, key="row"),
+        token_column(lambda pair: pair.other_label),
+        Column("", 9, lambda pair: pair.other, key="other"),
+    )
+    yield Table(columns, found.pairs, key="near duplicates")
 
 
 def _hubs(found: Hubness, seed: int) -> Iterator[Block]:
@@ -343,13 +304,42 @@ def _hubs(found: Hubness, seed: int) -> Iterator[Block]:
     graph = found.sampled
     if graph is not None:
         skew = "none" if graph.skewness is None else f"{graph.skewness:.2f}"
-        yield _prose(
+        yield _said(
             f"of {graph.rows:,} sampled rows among themselves: skewness of N_{graph.k} {skew}, "
             f"hubs {graph.hubs:.1%} with {graph.hub_share:.1%} of all places, anti-hubs "
             f"{graph.antihubs:.1%}, Robin Hood index {graph.robin_hood:.3f}"
         )
-    yield _prose(
+    yield _said(
         "share of the queries that have a row among their nearest; all alike, it would be "
         f"{found.k / found.ranked:.2g}:"
     )
-    yield _ranked(found.busiest, "share")
+    yield _ranked(found.busiest)
+
+
+def _section(name: str, definition: str, *, first: bool = False) -> Iterator[Block]:
+    """A section's name, and under it what its figures are and after whom."""
+    yield in_terminal(*([] if first else [""]), name.upper())
+    yield on_page(Heading(name.capitalize()))
+    if definition:
+        yield _said(definition)
+
+
+def _said(text: str, indent: str = "  ", hang: str = "") -> Prose:
+    return Prose(text, indent, indent + hang, hyphens=False)
+
+
+def _ranked(rows: Sequence[Ranked]) -> Table:
+    """Rows with their score, token, number and kind."""
+    columns = (
+        Column("", 14, lambda one: one.score, "{:.4f}", ">", key="score"),
+        token_column(lambda one: one.label),
+        Column("", 9, lambda one: one.row, key="row"),
+        Column("", 0, lambda one: one.kind, align="<", key="kind"),
+    )
+    return Table(columns, rows)
+
+
+def _quantiles(name: str, quantiles: Iterable[tuple[float, float]]) -> str:
+    """Values at shares, in one line."""
+    cells = "  ".join(f"{share:.0%} {value:.4g}" for share, value in quantiles)
+    return f"  {name:<10} {cells}"

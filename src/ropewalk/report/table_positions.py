@@ -1,16 +1,15 @@
-"""A learned position table as a document: how far it was trained, norms, distances, heat map.
+"""A learned position table as a document: how far it was trained, norms, distances, cosines.
 
-On a page the heat map is painted by a script of its own, and can be read with the mouse or the
-arrow keys; in a terminal every field is its cosine in hundredths.
+Readable in 80 columns and without colour: every field of the terminal's map is its cosine in
+hundredths. On a page the map is painted by a script and can be read with the mouse or the arrow
+keys.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ropewalk.report import scale
@@ -23,89 +22,68 @@ from ropewalk.report.document import (
     Details,
     Document,
     Heading,
-    HeatMap,
-    MapField,
     Prose,
     Table,
     Widget,
     in_terminal,
     on_page,
 )
-from ropewalk.short import short
+from ropewalk.tables.positions_table import PositionTable
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ropewalk.tables.positions_table import PositionTable
-
-WIDTH = 80
-_LABEL = 17
-_MAP, PAGE_MAP = 11, 512
-"""Positions across and down the map, in a terminal and on a page at most."""
+MAP_POSITIONS = 512
+"""Positions across and down the page's map at most."""
+CURVE_POINTS = 1024
+"""Points of a curve at most."""
+_MAP = 18
+"""Positions across and down the terminal's map."""
 _MOST_RANGES = 8
 
 
-@short
-@dataclass(frozen=True, slots=True)
-class AtDistance:
-    """Pairs of positions so far apart: how many, their mean cosine, the same with the mean off."""
-
-    distance: int
-    pairs: int
-    cosine: float | None
-    centred: float | None
-
-
-def document(found: PositionTable, *, title: str, line: str) -> Document:
-    """The whole report; `title` names the model, `line` says what was read of which file."""
+def document(found: PositionTable, title: str, line: str) -> Document:
+    """The report; `title` names the model, `line` says what was read of which file."""
     n = found.positions
     behind = f" behind {found.offset} rows that serve none" if found.offset else ""
-    columns = (
-        Column("distance", 10, attrgetter("distance"), "{:,}", align=">"),
-        Column("pairs", 10, attrgetter("pairs"), "{:,}"),
-        Column("cosine", 9, attrgetter("cosine"), "{:.3f}"),
-        Column("mean off", 10, attrgetter("centred"), "{:.3f}"),
-    )
+    head = f"{title}: {n:,} positions of {found.units.shape[1]:,} numbers{behind}"
     blocks: tuple[Block, ...] = (
-        f"{title}: {n:,} positions of {found.units.shape[1]:,} numbers{behind}",
-        "",
         on_page(
             Prose(f"Effective rows: {effective_words(found)}.", verdict=True), _numbers_of(found)
         ),
-        Details(tuple(_details(found)), _LABEL),
+        in_terminal(head, ""),
+        on_page(*_map_widget(found), Heading("Curves", narrow=True), *_charts(found)),
+        on_page(Heading("The numbers")),
+        Details(tuple(_details(found)), 17),
         "",
-        "mean cosine of all pairs at a distance, and with the mean of all rows taken off",
-        Table(columns, tuple(profile_rows(found)), key="profile"),
+        Prose("mean cosine of all pairs at a distance, and with the mean of all rows taken off"),
+        _profile(found),
         "",
         in_terminal(*_map(found)),
-        on_page(Heading("Cosine between positions", narrow=True), _widget(found)),
-        on_page(Heading("Curves", narrow=True), *_charts(found)),
-        "",
-        Prose(line, hyphens=False),
+        in_terminal(""),
+        Prose(line),
     )
     question = f"What do the learned positions of {title} hold?"
-    return Document(title, blocks, "ropewalk table positions", question, WIDTH)
+    return Document(f"{title}: its learned positions", blocks, "ropewalk table positions", question)
 
 
 def _numbers_of(found: PositionTable) -> Details:
-    effective, width = found.end.effective, f"of {found.spectrum.numel():,} numbers"
+    effective = found.end.effective
+    behind = f", behind {found.offset} rows that serve none" if found.offset else ""
+    axes = f"{found.axes_for(0.9):,}"
     return Details(
         (
-            Detail("Positions", f"{found.positions:,}", note=width),
-            Detail("Effective rows", "unknown" if effective is None else f"{effective:,}"),
-            Detail(
-                "Axes for 90 % of the variance",
-                f"{found.axes_for(0.9):,}",
-                note=f"participation ratio {found.participation:.1f}",
-            ),
-            Detail(
-                "Cosine of neighbours",
-                f"{float(found.profile[1]):.3f}",
-                note="mean of all pairs at distance 1",
-            ),
+            Detail("Positions", f"{found.positions:,}",
+                   note=f"of {found.spectrum.numel():,} numbers{behind}"),
+            Detail("Effective rows", "unknown" if effective is None else f"{effective:,}",
+                   note="by the rule below"),
+            Detail("Axes for 90 % of the variance", axes,
+                   note=f"participation ratio {found.participation:.1f}"),
+            Detail("Cosine of neighbours", f"{float(found.profile[1]):.3f}",
+                   note="mean of all pairs at distance 1"),
         ),
         large=True,
-    )
+    )  # fmt: skip
 
 
 def _details(found: PositionTable) -> Iterator[Detail]:
@@ -123,36 +101,55 @@ def _details(found: PositionTable) -> Iterator[Detail]:
     yield Detail("spectrum", spectrum_words(found))
 
 
+def _profile(found: PositionTable) -> Table:
+    columns = (
+        Column("distance", 10, lambda row: row[0], "{:,}", ">"),
+        Column("pairs", 10, lambda row: row[1], "{:,}"),
+        Column("cosine", 9, lambda row: row[2], _cosine),
+        Column("mean off", 10, lambda row: row[3], _cosine),
+    )
+    return Table(columns, list(profile_rows(found)), key="distances")
+
+
 def _map(found: PositionTable) -> Iterator[Block]:
-    """Cosines between positions, in hundredths."""
+    """Cosines between positions, painted where the terminal has colours."""
     at = spaced(found.positions, _MAP)
-    names = tuple(map(str, at))
-    fields = tuple(tuple(map(_field, row)) for row in found.similarity(at).tolist())
-    title = f"cosine between positions, in hundredths ({len(at)} of {found.positions:,})"
-    yield title
-    yield HeatMap(title, "", names, names, fields, shades=False, ends=("-1", "1"))
+    yield f"cosine between positions, in hundredths ({len(at)} of {found.positions:,})"
+
+    def value(place: int) -> Callable[[tuple[int, list[float]]], float | None]:
+        return lambda row: None if row[1][place] != row[1][place] else row[1][place]
+
+    def tone(place: int) -> Callable[[tuple[int, list[float]]], float | str]:
+        return lambda row: "" if row[1][place] != row[1][place] else (row[1][place] + 1) / 2
+
+    columns = [Column("", 6, lambda row: row[0], align=">", tone=lambda _: "dim", key="position")]
+    columns += [
+        Column(_short(p), 4, value(i), lambda v: str(round(100 * v)), tone=tone(i), key=str(p))
+        for i, p in enumerate(at)
+    ]
+    cosines: list[list[float]] = found.similarity(at).tolist()
+    yield Table(columns, list(zip(at, cosines, strict=True)), head="dim", key="cosines",
+                less=[_short(p) for p in at[:0:-1]])  # fmt: skip
 
 
-def _field(cosine: float) -> MapField:
-    if cosine != cosine:
-        return MapField(None, "-")
-    return MapField((cosine + 1) / 2, f"{round(100 * cosine)}")
+def _short(position: int) -> str:
+    return str(position) if position < 10_000 else f"{round(position / 1000)}k"
 
 
-def _widget(found: PositionTable) -> Widget:
-    at = spaced(found.positions, PAGE_MAP)
-    few = f"{len(at)} of {found.positions:,} positions, evenly spaced from the first to the last."
-    every = f"All {found.positions:,} positions."
+def _map_widget(found: PositionTable) -> Iterator[Block]:
+    n, at = found.positions, spaced(found.positions, MAP_POSITIONS)
+    which = f"All {n:,} positions."
+    if len(at) < n:
+        which = f"{len(at)} of {n:,} positions, evenly spaced from the first to the last."
+    lead = f"{which} Point at a place, or move with the arrow keys."
+    yield Heading("Cosine between positions", lead, narrow=True)
+    shades = [(scale.colour(i / 20), 9 * i) for i in range(21)]
     data = {
         "at": at,
         "cosines": _packed(found.similarity(at)),
         "colours": [scale.colour(i / 254) for i in range(255)],
     }
-    shown = {
-        "lead": few if len(at) < found.positions else every,
-        "swatches": [(scale.colour(i / 20), 9 * i) for i in range(21)],
-    }
-    return Widget("table_positions.html.j2", shown, "table_positions.js", data)
+    yield Widget("table_positions.html.j2", {"shades": shades}, "table_positions.js", data)
 
 
 def _packed(cosines: Tensor) -> str:
@@ -165,37 +162,42 @@ def _packed(cosines: Tensor) -> str:
 
 
 def _charts(found: PositionTable) -> Iterator[Chart]:
-    n, effective = found.positions, found.end.effective
-    ticks = tuple((float(p), f"{p:,}") for p in spaced(n, 5))
+    n, at = found.positions, spaced(found.positions, CURVE_POINTS)
+    effective = found.end.effective
     mark = (effective - 0.5, f"effective {effective:,}") if effective and effective < n else None
-    norms = ChartLine("norm", _points(range(n), found.norms))
-    yield Chart("Norm of each position", (norms,), ticks, low=0.0, form="{:.2f}", mark=mark)
+    ticks = tuple((float(p), f"{p:,}") for p in spaced(n, 5))
+    distances = [d for d in at if d]
+
+    def line(
+        name: str, places: Sequence[int], values: Tensor, *, second: bool = False
+    ) -> ChartLine:
+        held = [float(values[p]) for p in places]
+        points = ((float(p), None if v != v else v) for p, v in zip(places, held, strict=True))
+        return ChartLine(name, tuple(points), second=second)
+
+    norms = line("norm", at, found.norms)
+    yield Chart("Norm of each position", (norms,), ticks, low=0.0, form="{:.3g}", mark=mark)
     yield Chart(
         "Cosine with the row before",
-        (ChartLine("cosine", _points(range(n), found.beside)),),
+        (line("cosine", at, found.beside),),
         ticks,
         "Trained neighbours are alike; rows that no text reached are not.",
-        low=0.0,
-        high=1.0,
-        form="{:.2f}",
+        0.0,
+        1.0,
+        "{:.2f}",
         mark=mark,
     )
     yield Chart(
         "Mean cosine of all pairs at a distance",
         (
-            ChartLine("as they are", _points(range(1, n), found.profile)),
-            ChartLine("mean off", _points(range(1, n), found.centred_profile), second=True),
+            line("as it is", distances, found.profile),
+            line("mean taken off", distances, found.centred_profile, second=True),
         ),
         ticks,
         low=0.0,
         high=1.0,
         form="{:.2f}",
     )
-
-
-def _points(at: Iterable[int], values: Tensor) -> tuple[tuple[float, float | None], ...]:
-    held = values.tolist()
-    return tuple((float(p), None if held[p] != held[p] else held[p]) for p in at)
 
 
 def effective_words(found: PositionTable) -> str:
@@ -249,13 +251,17 @@ def spectrum_words(found: PositionTable) -> str:
     )
 
 
-def profile_rows(found: PositionTable) -> Iterator[AtDistance]:
-    """Distances doubling from 1."""
+def profile_rows(found: PositionTable) -> Iterator[tuple[int, int, float, float]]:
+    """Distances doubling from 1: how many pairs, mean cosine, the same with the mean off."""
     distance, there = 1, found.units.any(1)
     while distance < found.positions:
         pairs = int((there[distance:] & there[:-distance]).sum())
-        cosines = (found.profile[distance], found.centred_profile[distance])
-        yield AtDistance(distance, pairs, *(None if c.isnan() else float(c) for c in cosines))
+        yield (
+            distance,
+            pairs,
+            float(found.profile[distance]),
+            float(found.centred_profile[distance]),
+        )
         distance *= 2
 
 
@@ -283,7 +289,7 @@ def ranges(positions: Sequence[int]) -> str:
 
 
 def values(found: PositionTable) -> dict[str, object]:
-    """The same as plain values; null stands for what a row without a direction does not have."""
+    """The same as plain values; None stands for what a row without a direction does not have."""
     return {
         "positions": found.positions,
         "width": found.units.shape[1],
@@ -313,3 +319,7 @@ def values(found: PositionTable) -> dict[str, object]:
 
 def _numbers(values: Iterable[float]) -> list[float | None]:
     return [None if v != v else round(v, 9) for v in values]
+
+
+def _cosine(value: float) -> str:
+    return "-" if value != value else f"{value:.3f}"

@@ -1,4 +1,4 @@
-"""A resized checkpoint as a document: what each table became, what each new row was made from."""
+"""A resized checkpoint in words: what each table became, and what each new row was made from."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _SHOWN = 12
 
 
 def document(found: ResizedCheckpoint) -> Document:
-    """The whole report."""
-    question = f"What became of {found.model}?"
-    return Document(found.model, tuple(_blocks(found)), "ropewalk table resize", question, 100)
+    """What each table became, and what each new row was made from."""
+    title = f"{found.model}: resized"
+    question = f"What did resizing make of {found.model}?"
+    return Document(title, tuple(_blocks(found)), "ropewalk table resize", question, width=100)
 
 
 def values(found: ResizedCheckpoint) -> dict[str, object]:
@@ -55,39 +56,40 @@ def values(found: ResizedCheckpoint) -> dict[str, object]:
 def _blocks(found: ResizedCheckpoint) -> Iterator[Block]:
     told = found.resized
     yield f"{found.model}: {found.rows_before:,} -> {found.rows:,} rows"
-    yield _prose(found.tie)
+    yield Prose(found.tie, "  ", "  ")
     for table in told.tables:
-        yield _prose(
+        yield Prose(
             f"{table.name}: {table.rows_before:,} -> {table.rows_after:,} rows, the first "
-            f"{table.kept:,} as they were (sha256 {table.hash_after[:12]})"
+            f"{table.kept:,} as they were (sha256 {table.hash_after[:12]})",
+            "  ",
+            "    ",
         )
     yield ""
     yield f"{told.tokens:,} tokens, {found.rows - told.tokens:,} rows without one; new rows:"
     tokens = dict(found.added)
-    for (made, own), several in groupby(told.origins, key=lambda o: (o.made, bool(o.sources))):
+    for made, several in groupby(told.origins, key=lambda o: (o.made, bool(o.sources))):
         group = list(several)
-        named = group[:_SHOWN] if own or group[0].row in tokens else []
-        yield from (_prose(_row(origin, tokens.get(origin.row))) for origin in named)
+        named = group[:_SHOWN] if made[1] or group[0].row in tokens else []
+        for origin in named:
+            yield Prose(_row(origin, tokens.get(origin.row)), "  ", "    ")
         rest = group[len(named) :]
         if rest:
             numbers = f"{rest[0].row} to {rest[-1].row}" if len(rest) > 1 else f"{rest[0].row}"
-            yield _prose(f"row{'s' * (len(rest) > 1)} {numbers}: {made}")
+            yield Prose(f"row{'s' * (len(rest) > 1)} {numbers}: {made[0]}", "  ", "    ")
     if told.dropped:
-        yield _prose(
+        yield Prose(
             f"{len(told.dropped):,} rows held values and belonged to no token, and were given to "
-            f"new tokens or cut off: {told.dropped[0]} to {told.dropped[-1]}"
+            f"new tokens or cut off: {told.dropped[0]} to {told.dropped[-1]}",
+            "  ",
+            "    ",
         )
     yield ""
-    yield Prose(f"written to {found.path}, and read back as it was meant", rest="  ")
+    yield Prose(f"written to {found.path!s}, and read back as it was meant")
     if found.left_out:
-        yield Prose(f"left behind: {', '.join(found.left_out)}", rest="  ")
+        yield Prose(f"left behind: {', '.join(found.left_out)}")
 
 
 def _row(origin: RowOrigin, token: str | None) -> str:
     shown = "" if token is None else f" {display(token.encode())}"
     sources = f" (rows {', '.join(map(str, origin.sources))})" if origin.sources else ""
     return f"row {origin.row}{shown}: {origin.made}{sources}"
-
-
-def _prose(text: str) -> Prose:
-    return Prose(text, "  ", "    ", hyphens=False)

@@ -123,11 +123,6 @@ def fit(text: str, width: int) -> str:
     return text + " " * (width - cells(text))
 
 
-def cut(text: str, width: int) -> str:
-    """A text, made safe, in at most `width` cells: cut with three dots at its end."""
-    return fit(visible(text), width).rstrip()
-
-
 def _words(text: str, *, hyphens: bool) -> Iterator[str]:
     # A blank that is not to be broken at, as between a number and its unit, is not one of these.
     for word in re.split(r"( +)", re.sub(r"[\t\n\v\f\r]", " ", text)):

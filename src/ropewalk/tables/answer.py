@@ -71,15 +71,6 @@ class NearAnswers:
     not_finite: tuple[int, ...]
 
 
-@short
-@dataclass(frozen=True, slots=True, eq=False)
-class Similarity:
-    """What was asked for, and the cosine of each with each (n, n), in float64."""
-
-    asked: tuple[WordRows, ...]
-    cosines: Array
-
-
 def answer(
     table: EmbeddingTable, questions: Sequence[NearQuestion], k: int, *, all_rows: bool = False
 ) -> NearAnswers:
@@ -123,12 +114,13 @@ def _analogy(
     return way(source, plus, minus, k, exclude=question.ids, among=among)
 
 
-def similarity(table: EmbeddingTable, asked: Sequence[WordRows]) -> Similarity:
-    """The cosine of each with each. Raises UsageError for fewer than two, or no direction."""
+def cosines_between(table: EmbeddingTable, asked: Sequence[WordRows]) -> Array:
+    """The cosine of each with each (n, n), in float64. Raises UsageError without a direction."""
     if len(asked) < 2:
         raise UsageError(f"{len(asked)} word was given; similarity takes two or more")
     units = unit_rows(np.stack([a.vector(table) for a in asked]))
-    return Similarity(tuple(asked), np.clip(units @ units.T, -1.0, 1.0))
+    cosines: Array = np.clip(units @ units.T, -1.0, 1.0)
+    return cosines
 
 
 EPSILON = 1e-6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,13 +15,16 @@ from ropewalk.cli.table.options import (
     RoleName,
     View,
     ViewName,
-    answer,
     at_work,
     identity_note,
     model_of,
     opened,
+    print_answer,
 )
 from ropewalk.report.document import Prose
+
+if TYPE_CHECKING:
+    from ropewalk.tables.movement import Movement, TableComparison
 
 
 def compare_command(
@@ -62,7 +65,7 @@ def compare_command(
     view: View = ViewName.RAW,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two checkpoints' rows: shared tokens, what moved most, as is and rotated.
+    """Compare two checkpoints' rows: shared tokens, what moved most, as is and turned.
 
     Tokens are paired by their bytes, never by id. Both tables are read tile by tile.
     """
@@ -74,11 +77,70 @@ def compare_command(
         two = open_table(other, role.value, tensor=other_tensor, view=view.value)
         shown.say("comparing the rows")
         found = compare(one, two, k=neighbours, sample=sample, seed=seed)
-    from ropewalk.report.table_compare import values
+    from ropewalk.report.table_compare import document
 
-    about: dict[str, Any] = {"names": (model_of(context), other), "top": top}
-    held = values(found, seed=seed, **about) if as_json else {}
-    answer(context, "compare", found, lambda: held, as_json=as_json, **about)
+    names = (model_of(context), other)
+    values = _values(found, names, top, seed)
+    print_answer("compare", document(found, names, top), values, as_json=as_json)
     if not as_json:
-        notes = (Prose(f"{name}: {t.line()}") for name, t in (("A", one), ("B", two)))
+        notes = (Prose(f"{name}: {table.line()}") for name, table in (("A", one), ("B", two)))
         show("", *notes, *identity_note(context))
+
+
+def _values(
+    found: TableComparison, names: tuple[str, str], top: int, seed: int
+) -> dict[str, object]:
+    tables = [
+        {"model": name, "tensor": table.name, "shape": table.shape, "view": table.view}
+        for name, table in zip(names, (found.one, found.other), strict=True)
+    ]
+    shared, overlap, kept = found.shared, found.overlap, list(found.kept)
+    return {
+        "tables": tables,
+        "shared": len(shared),
+        "tokens": [shared.tokens, shared.other_tokens],
+        "paired": shared.rule,
+        "several_rows": shared.several,
+        "compared": len(kept),
+        "zero": [_token(found, pair) for pair in found.zero],
+        "not_finite": [_token(found, pair) for pair in found.not_finite],
+        "norm_ratio_median": float(found.ratios[kept].median()) if kept else None,
+        "raw": _moved(found, found.raw, top),
+        "aligned": _moved(found, found.aligned, top),
+        "overlap": overlap
+        and {
+            "k": overlap.k,
+            "sample": len(overlap.pairs),
+            "seed": seed,
+            "mean": overlap.mean,
+            "lowest": [_token(found, p) | {"share": s} for p, s in overlap.lowest(top)],
+        },
+    }
+
+
+def _moved(found: TableComparison, moved: Movement | None, top: int) -> dict[str, object] | None:
+    if moved is None or not found.kept:
+        return None
+    kept = list(found.kept)
+
+    def listed(pairs: list[int]) -> list[dict[str, object]]:
+        return [
+            _token(found, p)
+            | {"cosine": float(moved.cosines[p]), "distance": float(moved.distances[p])}
+            for p in pairs
+        ]
+
+    return {
+        "mean_cosine": float(moved.cosines[kept].mean()),
+        "mean_distance": float(moved.distances[kept].mean()),
+        "residual": moved.residual,
+        "most_turned": listed(moved.most_turned(top)),
+        "furthest": listed(moved.furthest(top)),
+    }
+
+
+def _token(found: TableComparison, pair: int) -> dict[str, object]:
+    return {
+        "token": found.label(pair),
+        "ids": [found.shared.rows[pair], found.shared.others[pair]],
+    }

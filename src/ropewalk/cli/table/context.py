@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ropewalk.cli.progress import Progress
-from ropewalk.cli.table.options import AsJson, answer, model_of
+from ropewalk.cli.table.options import AsJson, model_of, print_answer
 
 if TYPE_CHECKING:
     from ropewalk.explain.meaning import Meaning
@@ -46,6 +47,9 @@ def context_command(
             help="The sense of each occurrence, in order; without it, groups are looked for.",
         ),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the plot as an HTML page, too.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Follow one word through every layer, in sentences that may mean different things by it.
@@ -54,9 +58,15 @@ def context_command(
     other tokens of the sentences are there, and the cosines after their mean is taken away.
     """
     found = _meaning(model_of(context), word, sentences, occurrence, pieces, groups)
-    from ropewalk.report.table_context import values
+    from ropewalk.report.table_context import document
 
-    answer(context, "context", found, lambda: values(found), as_json=as_json)
+    made = document(found)
+    if html is not None:
+        from ropewalk.files import write_whole
+        from ropewalk.report import html as page_of
+
+        write_whole(html, page_of(made))
+    print_answer("context", made, _values(found), as_json=as_json)
 
 
 def _meaning(
@@ -128,3 +138,10 @@ def _number(occurrence: str | None) -> int | None:
     if not (occurrence.isascii() and occurrence.isdigit() and int(occurrence) > 0):
         raise UsageError(f"--occurrence {occurrence!r} is not known; give 1, 2, ... or all")
     return int(occurrence)
+
+
+def _values(found: Meaning) -> dict[str, object]:
+    held = dataclasses.asdict(found)
+    for occurrence in held["occurrences"]:
+        occurrence["special"] = sorted(occurrence["special"])
+    return held

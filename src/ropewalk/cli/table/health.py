@@ -13,9 +13,10 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
-    answer,
     at_work,
+    close,
     opened,
+    print_answer,
 )
 
 MOST = 100_000
@@ -45,6 +46,7 @@ def health_command(
     from dataclasses import asdict
 
     from ropewalk.errors import UsageError
+    from ropewalk.report.table_health import document
     from ropewalk.tables.health.check import HealthOptions, check_health
 
     asked = HealthOptions(top, sample, seed, all_rows, rows_of(unused))
@@ -56,8 +58,10 @@ def health_command(
         table = opened(context, role, tensor, view)
         shown.say(f"reading {table.rows:,} rows about five times")
         health = check_health(table, asked, shown.note)
-    about = {"table": table.name, "role": table.role, "view": table.view}
-    answer(context, "health", health, lambda: asdict(health) | about, as_json=as_json, read=table)
+    values = asdict(health) | {"table": table.name, "role": table.role, "view": table.view}
+    made = document(health, table.tables.title)
+    print_answer("health", made, values, as_json=as_json)
+    close(context, table, as_json=as_json)
 
 
 def rows_of(text: str) -> tuple[int, ...]:

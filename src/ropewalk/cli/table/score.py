@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,16 +19,17 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
-    answer,
     at_work,
+    close,
     model_of,
     opened,
+    print_answer,
 )
 
 if TYPE_CHECKING:
     from ropewalk.explain.layer_score import LayerScores
     from ropewalk.tables.open import EmbeddingTable
-    from ropewalk.tables.score.benchmarks import AnalogyScore
+    from ropewalk.tables.score.benchmarks import AnalogyScore, PairScore
     from ropewalk.tables.score.datasets import AnalogySet, PairSet
     from ropewalk.tables.score.lookup import Lookup
 
@@ -135,32 +137,34 @@ def _sets(
 def _print_table(
     context: typer.Context, table: EmbeddingTable, held: _Sets, lookup: Lookup, *, as_json: bool
 ) -> None:
-    from ropewalk.report.table_score import values
-    from ropewalk.tables.score.benchmarks import (
-        TableScores,
-        score_analogies,
-        score_pairs,
-        table_vectors,
-    )
+    from ropewalk.report.table_score import document
+    from ropewalk.tables.score.benchmarks import score_analogies, score_pairs, table_vectors
 
     vector = table_vectors(table, lookup)
+    paired: list[PairScore] = []
     answered: list[AnalogyScore] = []
     with at_work("reading the rows") as shown:
-        paired = tuple(score_pairs(one, vector) for one in held.pairs)
+        paired += (score_pairs(one, vector) for one in held.pairs)
         for one in held.analogies:
             shown.say(f"answering {one.name}")
             answered.append(score_analogies(table, one, lookup, share=shown.share))
-    title = table.tables.title
-    found = TableScores(
-        title, paired, tuple(answered), lookup.spelling.value, lookup.fold, lookup.used
-    )
-    answer(context, "score", found, lambda: values(found, table), as_json=as_json, read=table)
+    values: dict[str, object] = {
+        "table": {"tensor": table.name, "shape": table.shape, "view": table.view},
+        "spelling": lookup.spelling.value,
+        "fold": lookup.fold,
+        "found": dict(lookup.used),
+        "pairs": [_pairs(score) for score in paired],
+        "analogies": [_analogies(score) for score in answered],
+    }
+    made = document(table.tables.title, paired, answered, lookup.used, fold=lookup.fold)
+    print_answer("score", made, values, as_json=as_json)
+    close(context, table, as_json=as_json)
 
 
 def _print_layers(context: typer.Context, held: _Sets, frame: str | None, *, as_json: bool) -> None:
     from ropewalk.errors import UsageError
     from ropewalk.explain.layer_score import NEUTRAL, layer_scores
-    from ropewalk.report.table_score import values
+    from ropewalk.report.table_score import layers_document
 
     if not held.pairs:
         raise UsageError("--layers scores judged pairs; give --set wordsim353 or --pairs FILE")
@@ -175,7 +179,16 @@ def _print_layers(context: typer.Context, held: _Sets, frame: str | None, *, as_
             frame=NEUTRAL if frame is None else frame,
             share=shown.share,
         )
-    answer(context, "score", found, lambda: values(found), as_json=as_json)
+    layers = [
+        {
+            "name": layer.name,
+            "pairs": [_pairs(score) for score in layer.scores],
+            "less_mean": [_pairs(score) for score in layer.centred],
+        }
+        for layer in found.layers
+    ]
+    values = {"model": name, "frame": found.frame, "pieces": found.pieces.value, "layers": layers}
+    print_answer("score", layers_document(name, found), values, as_json=as_json)
 
 
 def _refuse_frame(frame: str | None) -> None:
@@ -183,3 +196,15 @@ def _refuse_frame(frame: str | None) -> None:
 
     if frame is not None:
         raise UsageError("--frame is what words stand in within a model; give --layers, too")
+
+
+def _pairs(score: PairScore) -> dict[str, object]:
+    return {**dataclasses.asdict(score), "oov_ratio": score.oov_ratio}
+
+
+def _analogies(score: AnalogyScore) -> dict[str, object]:
+    sections = [
+        {**dataclasses.asdict(section), "accuracy": section.accuracy}
+        for section in (*score.sections, score.whole)
+    ]
+    return {"name": score.name, "source": score.source, "sections": sections}

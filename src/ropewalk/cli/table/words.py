@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,9 +15,10 @@ from ropewalk.cli.table.options import (
     Tensor,
     View,
     ViewName,
-    answer,
     at_work,
+    close,
     opened,
+    print_answer,
 )
 
 if TYPE_CHECKING:
@@ -73,8 +75,8 @@ def near_command(
 
     An analogy: near king --minus man --plus woman.
     """
-    from ropewalk.report.table_near import values
-    from ropewalk.tables.answer import answer as find
+    from ropewalk.report.table_words import near_document, near_values
+    from ropewalk.tables.answer import answer
 
     with at_work("opening the table") as shown:
         table = opened(context, role, tensor, view)
@@ -85,16 +87,10 @@ def near_command(
             by_product=by_product,
         )
         shown.say("reading the rows")
-        found = find(table, questions, k, all_rows=all_rows)
-    answer(
-        context,
-        "near",
-        found,
-        lambda: values(found, table),
-        as_json=as_json,
-        read=table,
-        table=table,
-    )
+        answers = answer(table, questions, k, all_rows=all_rows)
+    made, values = near_document(answers, table), near_values(answers, table)
+    print_answer("near", made, values, as_json=as_json)
+    close(context, table, as_json=as_json)
 
 
 def asked_for(
@@ -145,24 +141,28 @@ def similarity_command(
     ids: Ids = None,
     texts: Texts = None,
     exact: Exact = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the heat map as a page, too.")
+    ] = None,
     role: Role = RoleName.INPUT,
     tensor: Tensor = None,
     view: View = ViewName.RAW,
     as_json: AsJson = False,
 ) -> None:
     """The cosine of two words, or a heat map of more, with the rows of --id and --text behind."""
-    from ropewalk.report.table_near import values
-    from ropewalk.tables.answer import similarity
+    from ropewalk.report import html as page_of
+    from ropewalk.report.table_words import similarity_document, similarity_values
+    from ropewalk.tables.answer import cosines_between
 
     with at_work("opening the table"):
         table = opened(context, role, tensor, view)
-    found = similarity(table, asked_for(table, words, ids, texts, exact=exact))
-    answer(
-        context,
-        "similarity",
-        found,
-        lambda: values(found, table),
-        as_json=as_json,
-        read=table,
-        table=table,
-    )
+    asked = asked_for(table, words, ids, texts, exact=exact)
+    cosines = cosines_between(table, asked)
+    made = similarity_document(asked, cosines, table)
+    if html is not None:
+        from ropewalk.files import write_whole
+
+        write_whole(html, page_of(made))
+    values = similarity_values(asked, cosines, table)
+    print_answer("similarity", made, values, as_json=as_json)
+    close(context, table, as_json=as_json)

@@ -9,7 +9,6 @@ table that has "king", " king" and "King", the nearest row to a word is mostly a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,20 +25,6 @@ if TYPE_CHECKING:
 
     from ropewalk.tables.open import EmbeddingTable
     from ropewalk.tables.score.lookup import Lookup
-
-
-@short
-@dataclass(frozen=True, slots=True)
-class TableScores:
-    """A table's scores on benchmarks. `used` counts the spellings that words were found in."""
-
-    name: str
-    pairs: tuple[PairScore, ...]
-    analogies: tuple[AnalogyScore, ...]
-    spelling: str
-    fold: bool
-    used: Counter[str]
-
 
 Vector = Callable[[str], "Tensor | None"]
 """A word's vector (width,); None where it has none."""
