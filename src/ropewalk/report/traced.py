@@ -79,8 +79,8 @@ def _step(step: TraceStep) -> Iterator[Block]:
 def _rotation(rotation: Rotation) -> Iterator[Block]:
     yield Prose(
         f"rotation  block {rotation.block + 1} ({rotation.group}): {rotation.rotated} of "
-        f"{rotation.head_dim} channels, base {rotation.rope_theta:,.10g}, {rotation.layout}, scaling "
-        f"{rotation.scaling}",
+        f"{rotation.head_dim} channels, base {rotation.rope_theta:,.10g}, {rotation.layout}, "
+        f"scaling {rotation.scaling}",
         rest=" " * 10,
     )
     if rotation.reason:
