@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ropewalk.cli import options
-
-if TYPE_CHECKING:
-    from ropewalk.dialects.engines import EngineView
-    from ropewalk.models.resolve import ModelFiles
-    from ropewalk.rope.spec import PositionSpec
 
 
 class Pairs(StrEnum):
@@ -33,26 +28,7 @@ def audit_command(
     ] = False,
 ) -> None:
     """Audit a model: what it says of position, how it got its length, and what to beware of."""
-    from ropewalk.findings import audit, to_json
-    from ropewalk.models.resolve import read_spec, resolve
-
-    files = resolve(model)
-    result = audit(read_spec(files), name=files.title)
-    views = _engine_views(files, result.spec) if engines else None
     from ropewalk.cli.output import print_result
+    from ropewalk.verbs.reading import audit
 
-    values = to_json(result)
-    if views is not None:
-        from ropewalk.findings.json_form import engines_json
-
-        values["engines"] = engines_json(views)
-    print_result(result, as_json=as_json, values=values, pairs=pairs.value, views=views)
-
-
-def _engine_views(files: ModelFiles, spec: PositionSpec) -> list[EngineView]:
-    """What each engine computes, by the keys of the file itself where it has such."""
-    from ropewalk.dialects.engines import engine_views
-    from ropewalk.dialects.hf import load_json
-
-    config = None if files.kind == "gguf" else load_json(files.config_path)
-    return engine_views(spec, config)
+    print_result(audit(model, engines=engines), as_json=as_json, pairs=pairs.value)
