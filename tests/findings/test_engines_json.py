@@ -21,7 +21,7 @@ CONFIG: dict[str, Any] = {
 
 
 def test_the_document_is_json_and_names_pair_and_position() -> None:
-    found = engines_json(engine_views(read_config(CONFIG), CONFIG))
+    found = engines_json(engine_views(read_config(CONFIG)))
     document = json.loads(json.dumps(found, allow_nan=False))
     assert [view["engine"] for view in document["views"]] == [engine.name for engine in ENGINES]
     assert all(len(view["inv_freq"]) == 16 for view in document["views"])

@@ -237,9 +237,9 @@ def test_unknown_scaling_is_a_warning_and_the_rest_is_described(make_spec: MakeS
 
 
 def test_an_incomplete_encoding_names_what_is_missing(make_spec: MakeSpec) -> None:
-    result = audit(make_spec(IncompleteRotary(("base", "head_dim"), reason="old file")))
+    result = audit(make_spec(IncompleteRotary(("rope_theta", "head_dim"), reason="old file")))
     finding = must(result, "incomplete-rotary")
-    assert "base, head_dim (old file)" in finding.text
+    assert "rope_theta, head_dim (old file)" in finding.text
 
 
 def test_a_schedule_that_cannot_be_built_is_a_finding_not_an_error(make_spec: MakeSpec) -> None:
@@ -308,7 +308,7 @@ def test_what_holds_for_several_groups_is_said_once_with_their_names(make_spec: 
 
 def test_a_scaling_is_judged_even_where_the_base_is_missing(make_spec: MakeSpec) -> None:
     # The two keys that Qwen documents for longer prompts, on their own.
-    snippet = IncompleteRotary(("base", "head_dim"), scaling=Yarn(4.0, 32768))
+    snippet = IncompleteRotary(("rope_theta", "head_dim"), scaling=Yarn(4.0, 32768))
     result = audit(make_spec(snippet, model_type="", trained=32768, claimed=131072))
     assert result.origin.code == "yarn"
     assert must(result, "static-yarn")

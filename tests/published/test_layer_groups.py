@@ -231,7 +231,7 @@ def test_qwens_documented_yarn_edit_is_read_as_far_as_it_goes() -> None:
     spec = read_config(snippet)
     (group,) = spec.groups
     assert isinstance(group.encoding, IncompleteRotary)
-    assert group.encoding.missing == ("base", "head_dim", "rotary_dim")
+    assert group.encoding.missing == ("rope_theta", "head_dim", "rotary_dim")
     assert round(attention_factor(group.encoding.scaling)[0], 5) == 1.13863
     assert (spec.claimed.tokens, spec.trained.tokens) == (131072, 32768)
 
@@ -252,6 +252,6 @@ def test_phi_2s_older_file_has_no_base_and_none_is_made_up() -> None:
     }
     (group,) = read_config(config).groups
     assert isinstance(group.encoding, IncompleteRotary)
-    assert group.encoding.missing == ("base",)
+    assert group.encoding.missing == ("rope_theta",)
     assert (group.encoding.head_dim, group.encoding.rotary_dim) == (80, 32)
     assert "phi-msft" in group.encoding.reason

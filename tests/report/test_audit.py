@@ -33,7 +33,9 @@ from ropewalk.rope.spec import (
 
 
 def llama_3_1(remarks: tuple[Finding, ...] = (), source: str = "rope_theta") -> PositionSpec:
-    rotary = RotarySpec(128, 128, 5e5, scaling=Llama3(8.0, 1.0, 4.0, 8192), base_source=source)
+    rotary = RotarySpec(
+        128, 128, 5e5, scaling=Llama3(8.0, 1.0, 4.0, 8192), rope_theta_source=source
+    )
     return PositionSpec(
         "llama",
         "written by hand",
@@ -47,7 +49,7 @@ def llama_3_1(remarks: tuple[Finding, ...] = (), source: str = "rope_theta") -> 
 def every_encoding() -> PositionSpec:
     rotary = RotarySpec(128, 64, 1e6, "interleaved", sections=(8, 12, 12))
     encodings: tuple[Encoding, ...] = (
-        rotary, IncompleteRotary(("base",)), Alibi(None), LearnedPositions(512, 2),
+        rotary, IncompleteRotary(("rope_theta",)), Alibi(None), LearnedPositions(512, 2),
         Sinusoidal(None), RelativeBuckets(32, 128), NoPosition(), Recurrent("mamba"),
     )  # fmt: skip
     soft = SoftmaxRule(1.5, "a rule", 50.0, (8192.0, 0.1), sinks=True)
@@ -150,7 +152,7 @@ def test_which_channels_turn_by_which_axis_is_said() -> None:
 def test_each_encoding_is_named_with_its_numbers() -> None:
     words = [encoding_words(group.encoding) for group in every_encoding().groups]
     assert words[0] == "rotary, 64 of 128 channels, interleaved layout, sections 8, 12, 12"
-    assert words[1] == "rotary, incomplete: the file leaves out base"
+    assert words[1] == "rotary, incomplete: the file leaves out rope_theta"
     assert words[2] == "ALiBi, heads not stated, largest bias 8"
     assert words[3] == "learned table, 512 positions behind 2 reserved rows"
     assert words[5] == "relative, 32 buckets up to distance 128"
@@ -159,7 +161,7 @@ def test_each_encoding_is_named_with_its_numbers() -> None:
 def test_scalings_name_their_parameters_and_no_empty_ones() -> None:
     assert scaling_words(UNSCALED) == "none"
     yarn = scaling_words(Yarn(4.0, 32768, truncate=False))
-    assert "ramp length 32768" in yarn
+    assert "original max position embeddings 32768" in yarn
     assert "truncate no" in yarn
     assert "mscale" not in yarn
     longrope = scaling_words(LongRope((1.0, 2.0), (1.0, 64.8), 4096, 32.0))

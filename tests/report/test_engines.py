@@ -28,7 +28,7 @@ LLAMA: dict[str, Any] = {
 
 
 def lines(config: dict[str, Any], width: int = 80) -> list[str]:
-    views = engine_views(read_config(config), config)
+    views = engine_views(read_config(config))
     return text_lines(blocks(views), width)
 
 

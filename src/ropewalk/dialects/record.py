@@ -10,7 +10,6 @@ know.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 from ropewalk.dialects.values import Notes, Section
@@ -22,11 +21,6 @@ RECORD = "ropewalk_extend"
 GGUF_RECORD = "ropewalk.extend"
 
 
-def with_record(config: Mapping[str, object], record: Extended) -> dict[str, object]:
-    """A configuration with the record in it, in the place of an earlier one."""
-    return {**config, RECORD: record_values(record)}
-
-
 def record_values(record: Extended) -> dict[str, object]:
     """The record as an object of JSON."""
     return {
@@ -35,7 +29,7 @@ def record_values(record: Extended) -> dict[str, object]:
         "trained_tokens": record.trained,
         "target_tokens": record.target,
         "made_for_tokens": record.made_for,
-        "base_before": record.base,
+        "base_before": record.rope_theta,
         "fingerprint": record.fingerprint,
     }
 

@@ -65,7 +65,7 @@ class JoinReading:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Join:
+class JoinLeak:
     """What was measured: `alone` first, then each way. `tokens`: B's, in all pairs."""
 
     pairs: tuple[DocumentPair, ...]
@@ -132,7 +132,7 @@ def join_of(
     device: str = "auto",
     dtype: str = "auto",
     say: Callable[[str], None] = lambda _: None,
-) -> tuple[str, Join]:
+) -> tuple[str, JoinLeak]:
     """Load a model and measure: its title, and what was measured; `say` is told of each phase.
 
     Raises as `ropewalk.models.load.load` and `measure_join`, and UsageError for rows longer than
@@ -156,7 +156,7 @@ def join_of(
 
 def measure_join(
     model: Any, tokenizer: Any, pairs: Sequence[DocumentPair], *, limit: int | None = None
-) -> Join:
+) -> JoinLeak:
     """Read every pair in every way. `model` is a causal model of transformers.
 
     Raises UsageError for no pair, a document without tokens, rows of more than `limit` tokens,
@@ -181,7 +181,7 @@ def measure_join(
             ones.append(rows.read(way))
     alone, *readings = (_averaged(way, ones) for way, ones in found.items())
     shown = str(tokenizer.convert_ids_to_tokens([boundary])[0])
-    return Join(tuple(pairs), tokens, shown, alone, tuple(readings))
+    return JoinLeak(tuple(pairs), tokens, shown, alone, tuple(readings))
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Rotation:
 
     group: str
     block: int
-    base: float
+    rope_theta: float
     rotated: int
     head_dim: int
     layout: str
@@ -103,7 +103,7 @@ def _rotation(
     facts: dict[str, Any] = {
         "group": group.name,
         "block": block,
-        "base": rotary.base,
+        "rope_theta": rotary.rope_theta,
         "rotated": rotary.rotary_dim,
         "head_dim": rotary.head_dim,
         "layout": rotary.layout,

@@ -26,7 +26,14 @@ from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
 from ropewalk.rope.diagnostics import alibi_slopes
-from ropewalk.rope.spec import Alibi, LearnedPositions, PositionSpec, RotarySpec, Sinusoidal
+from ropewalk.rope.spec import (
+    Alibi,
+    LearnedPositions,
+    PositionSpec,
+    RotarySpec,
+    Sinusoidal,
+    SourceKind,
+)
 from ropewalk.short import short
 from ropewalk.tables.as_used import scale_of
 
@@ -64,7 +71,8 @@ def trace(
     PositionError for a text that is longer than a learned table, ModelFileError for models whose
     input path cannot be followed.
     """
-    spec = spec or read_config(model.config.to_dict(), where=f"{name}: config")
+    own = model.config.to_dict()
+    spec = spec or read_config(own, where=f"{name}: config", kind=SourceKind.MODULE)
     parts = find_parts(model, name)
     ids = torch.tensor([int(i) for i in tokenizer(text)["input_ids"]])
     if not len(ids):
@@ -96,7 +104,7 @@ def trace_gguf(model: Any, tokenizer: Any, text: str, *, name: str, spec: Positi
     Raises ScheduleMismatchError where that cannot be done.
     """
     install(model, spec, len(tokenizer(text)["input_ids"]) or None)
-    own = read_config(model.config.to_dict(), where=f"{name}: config")
+    own = read_config(model.config.to_dict(), where=f"{name}: config", kind=SourceKind.MODULE)
     layouts = {rotary.layout for _, rotary in own.rotary_groups()}
     groups = tuple(
         replace(group, encoding=replace(group.encoding, layout=layout))

@@ -218,7 +218,7 @@ def ropes(spec: PositionSpec, trained: int, target: int) -> tuple[str, ...]:
     if turned is None:
         raise ModelFileError(f"{MODEL} has no rotary layers, so no schedule stretches it")
     factor = target / trained
-    base = round(ntk_base(turned.base, turned.rotary_dim, 2 * factor))
+    base = round(ntk_base(turned.rope_theta, turned.rotary_dim, 2 * factor))
     return tuple(each.format(factor=f"{factor:g}", base=base) for each in SCHEDULES)
 
 

@@ -33,7 +33,18 @@ from typing import TYPE_CHECKING
 from ropewalk.dialects.engines import EngineView, partings
 from ropewalk.findings.result import Audit, RotaryAudit
 from ropewalk.rope.scaling import NAMES, name_of
-from ropewalk.rope.spec import IncompleteRotary, LayerGroup, RotarySpec
+from ropewalk.rope.spec import (
+    Alibi,
+    Encoding,
+    IncompleteRotary,
+    LayerGroup,
+    LearnedPositions,
+    NoPosition,
+    Recurrent,
+    RelativeBuckets,
+    RotarySpec,
+    Sinusoidal,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -44,6 +55,18 @@ if TYPE_CHECKING:
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 SCHEMA = "ropewalk.audit/1"
+
+ENCODINGS: dict[type[Encoding], str] = {
+    RotarySpec: "Rotary",
+    IncompleteRotary: "IncompleteRotary",
+    Alibi: "Alibi",
+    LearnedPositions: "LearnedPositions",
+    Sinusoidal: "Sinusoidal",
+    RelativeBuckets: "RelativeBuckets",
+    NoPosition: "NoPosition",
+    Recurrent: "Recurrent",
+}
+"""What each encoding is called in a document."""
 
 
 def to_json(audit: Audit) -> dict[str, Json]:
@@ -89,7 +112,7 @@ def _group(group: LayerGroup, part: RotaryAudit | None) -> dict[str, Json]:
         "layers": list(group.layers),
         "window": None if group.window is None else _fields(group.window),
         "softmax": _fields(group.softmax),
-        "encoding": {"type": type(group.encoding).__name__, **encoding},
+        "encoding": {"type": ENCODINGS[type(group.encoding)], **encoding},
         "rotary": None if part is None else _rotary(part),
     }
 
@@ -139,7 +162,7 @@ def _view(view: EngineView) -> dict[str, Json]:
     return {
         "engine": view.engine,
         "group": view.group,
-        "base": view.base,
+        "rope_theta": view.rope_theta,
         "attention_factor": view.attention_factor,
         "softmax_factor": view.softmax_factor,
         "trained": view.trained,

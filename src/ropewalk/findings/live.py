@@ -15,7 +15,14 @@ from ropewalk.findings.diagnosis import Case, differences, explain
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.scaling import UnknownScaling
-from ropewalk.rope.spec import Alibi, LayerGroup, LearnedPositions, PositionSpec, RotarySpec
+from ropewalk.rope.spec import (
+    Alibi,
+    GroupKeys,
+    LayerGroup,
+    LearnedPositions,
+    PositionSpec,
+    RotarySpec,
+)
 from ropewalk.short import short
 
 if TYPE_CHECKING:
@@ -174,13 +181,11 @@ def compare_tables(
 
     `length` in tokens chooses the schedule where it depends on the length; None is a short
     prompt, which is what a freshly loaded module holds. A table is compared with the group of
-    its layer type, and where no group has that name with the closest one. An empty list means
+    its layer type, and where there is none with the closest one. An empty list means
     that nothing could be compared. Raises ScheduleError for a spec no schedule can be built from.
     """
     groups = [
-        (group, rotary)
-        for group, rotary in spec.rotary_groups()
-        if not isinstance(rotary.scaling, UnknownScaling)
+        each for each in spec.keyed_groups() if not isinstance(each[1].scaling, UnknownScaling)
     ]
     if not groups:
         return []
@@ -203,11 +208,12 @@ def live_tables(
 
 
 def _candidates(
-    groups: Sequence[tuple[LayerGroup, RotarySpec]], table: str
+    groups: Sequence[tuple[LayerGroup, RotarySpec, GroupKeys]], table: str
 ) -> list[tuple[LayerGroup, RotarySpec]]:
+    """The groups that a table can be of, by the layer type in its name where it has one."""
     layer_type = table.removesuffix("inv_freq").rstrip("_")
-    named = [pair for pair in groups if pair[0].name.replace(" ", "_") == layer_type]
-    return named or list(groups)
+    named = [(g, r) for g, r, keys in groups if layer_type and keys.layer_type == layer_type]
+    return named or [(group, rotary) for group, rotary, _ in groups]
 
 
 def _check(

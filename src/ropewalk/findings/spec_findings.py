@@ -110,7 +110,7 @@ def _encodings(spec: PositionSpec) -> Iterator[Finding]:
         match group.encoding:
             case IncompleteRotary(missing=missing, reason=reason):
                 because = f" ({reason})" if reason else ""
-                guess = "base" in missing
+                guess = "rope_theta" in missing
                 yield Finding(
                     "incomplete-rotary",
                     "warning",
@@ -213,7 +213,7 @@ def _read_group(
     in_training, critical = None, None
     if trained is not None and trained >= 1:
         in_training = horizon(trained_inv_freq(rotary, trained, claimed), trained)
-        critical = critical_dimension(rotary.rotary_dim, rotary.base, trained)
+        critical = critical_dimension(rotary.rotary_dim, rotary.rope_theta, trained)
     return RotaryAudit(
         group=group,
         rotary=rotary,

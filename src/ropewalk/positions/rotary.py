@@ -218,7 +218,7 @@ class Rotary(ExactEncoding):
         part = f"{r.placement} {r.rotary_dim}" if r.rotary_dim != r.head_dim else r.rotary_dim
         length = "" if self.length is None else f", length={self.length}"
         return (
-            f"{part} of {r.head_dim}, base={r.base:g}, {r.layout}, "
+            f"{part} of {r.head_dim}, rope_theta={r.rope_theta:g}, {r.layout}, "
             f"{name_of(r.scaling)}{axes}{length}"
         )
 

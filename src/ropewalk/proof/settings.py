@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ropewalk.dialects.hf import load_json
 from ropewalk.errors import UsageError
 from ropewalk.models.resolve import ModelFiles
 from ropewalk.proof.calibration import Calibrate
@@ -268,7 +267,7 @@ def stated(files: ModelFiles) -> Stated | None:
     """
     if files.kind == "gguf" or not files.config_path.is_file():
         return None
-    found = load_json(files.config_path).get(KEY)
+    found = files.config.get(KEY)
     if found is None:
         return None
     wrong = UsageError(

@@ -72,7 +72,11 @@ def _group(
         details.append(Detail("window", f"{group.window.size} tokens, {group.window.kind}"))
     rotary = group.encoding
     if isinstance(rotary, RotarySpec):
-        details.append(Detail("base", f"{rotary.base:,.10g}", rotary.base, rotary.base_source))
+        details.append(
+            Detail(
+                "base", f"{rotary.rope_theta:,.10g}", rotary.rope_theta, rotary.rope_theta_source
+            )
+        )
         source = "" if rotary.scaling_source == "given" else rotary.scaling_source
         details.append(Detail("scaling", scaling_words(rotary.scaling), note=source))
     if part is not None:

@@ -33,7 +33,7 @@ def _group(group: str, views: list[EngineView]) -> Iterator[Block]:
 
     columns = (
         Column("engine", 18, lambda view: view.engine),
-        Column("base", 13, lambda view: None if view.claim is None else view.base, "{:.8g}"),
+        Column("base", 13, lambda view: None if view.claim is None else view.rope_theta, "{:.8g}"),
         Column("on cos, sin", 12, claimed("attention_factor"), "{:.5f}"),
         Column("on softmax", 11, claimed("softmax_factor"), "{:.5f}"),
         Column("trained", 9, lambda view: None if view.claim is None else view.trained),

@@ -70,8 +70,8 @@ def _vectors(step: TraceStep, width: int) -> Iterator[str]:
 def _rotation(rotation: Rotation) -> Iterator[Piece]:
     yield from _wrapped(
         f"rotation  block {rotation.block + 1} ({visible(rotation.group)}): {rotation.rotated} of "
-        f"{rotation.head_dim} channels, base {rotation.base:,.10g}, {rotation.layout}, scaling "
-        f"{rotation.scaling}",
+        f"{rotation.head_dim} channels, base {rotation.rope_theta:,.10g}, {rotation.layout}, "
+        f"scaling {rotation.scaling}",
         hang=10,
     )
     if rotation.reason:

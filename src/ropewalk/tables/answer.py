@@ -18,7 +18,7 @@ import numpy as np
 from ropewalk.errors import UsageError
 from ropewalk.kernels.arrays import Array, doubles
 from ropewalk.short import short
-from ropewalk.tables.search import DECIMALS, Found, check_k, search, stretches, unit_rows
+from ropewalk.tables.search import DECIMALS, FoundRows, check_k, search, stretches, unit_rows
 from ropewalk.tables.words import WordRows, mean_direction
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def answer(
     plain = [q for q in questions if not (q.plus or q.minus)]
     pages = table.pages()
     source = table if pages is None else pages
-    near: Found | None = None
+    near: FoundRows | None = None
     found: list[list[tuple[int, float]]] = []
     if plain:
         vectors = np.stack([q.of.vector(table, pages) for q in plain])
@@ -106,7 +106,7 @@ def answer(
 
 def _analogy(
     table: EmbeddingTable, pages: Array | None, question: NearQuestion, k: int, among: Array | None
-) -> Found:
+) -> FoundRows:
     plus = np.stack([a.vector(table, pages) for a in (question.of, *question.plus)])
     minus = np.stack([plus[0], *(a.vector(table, pages) for a in question.minus)])[1:]
     way = cos_mul if question.by_product else cos_add
@@ -137,7 +137,7 @@ def cos_add(
     *,
     exclude: Sequence[int],
     among: Array | None = None,
-) -> Found:
+) -> FoundRows:
     """The `k` rows nearest to the mean of the unit vectors of `plus` and of minus `minus`.
 
     Both are (n, width), and need not be of unit length. Raises as `search`, and UsageError
@@ -156,7 +156,7 @@ def cos_mul(
     *,
     exclude: Sequence[int],
     among: Array | None = None,
-) -> Found:
+) -> FoundRows:
     """The `k` rows with the largest product of cosines; scores are that quotient, no cosines.
 
     Arguments and errors are those of `cos_add`. The whole pass is made in double precision.
@@ -184,4 +184,4 @@ def cos_mul(
     # A stable sort leaves equal scores in the order of their ids.
     best = np.argsort(-scores, kind="stable")[:k]
     zeros, losses = (tuple(np.flatnonzero(mask).tolist()) for mask in (zero, lost))
-    return Found(best[None], scores[best][None], zeros, losses, ranked)
+    return FoundRows(best[None], scores[best][None], zeros, losses, ranked)

@@ -8,16 +8,11 @@ from pathlib import Path
 
 from ropewalk.dialects.gguf.header import GgufHeader
 from ropewalk.dialects.hf import load_json
+from ropewalk.dialects.hf.families import learned_offset
 from ropewalk.dialects.hf.family import TEXT_PARTS
 from ropewalk.dialects.hf.ties import UNKNOWN, Tying, tying
 from ropewalk.dialects.values import Section
 from ropewalk.short import short
-
-_OFFSETS = {
-    "opt": 2, "bart": 2, "mbart": 2, "roberta": 2, "xlm-roberta": 2, "camembert": 2,
-    "xlm-roberta-xl": 2, "longformer": 2, "blenderbot": 0, "pegasus": 0,
-}  # fmt: skip
-"""Rows at the start of a learned position table that serve no position (fairseq's padding)."""
 
 
 @short
@@ -27,7 +22,7 @@ class TableFacts:
 
     `where` is the file, `family` the model_type of transformers or the architecture of a GGUF,
     `tying` whether its two tables are one (a GGUF does not say), `values` the language model's own
-    keys.
+    keys. `gguf`: the engine is llama.cpp, which has rules of its own.
     """
 
     where: str
@@ -36,16 +31,12 @@ class TableFacts:
     width: int | None
     tying: Tying
     values: Section
-
-    @property
-    def gguf(self) -> bool:
-        """Whether the engine is llama.cpp, which has rules of its own."""
-        return self.where.endswith(".gguf")
+    gguf: bool = False
 
     @property
     def position_offset(self) -> int:
         """Rows at the start of a learned position table that serve no position."""
-        return _OFFSETS.get(self.family or "", 0)
+        return learned_offset(self.family)
 
 
 def facts_of_config(path: Path) -> TableFacts:
@@ -85,4 +76,5 @@ def facts_of_gguf(header: GgufHeader) -> TableFacts:
         width=values.count("embedding_length"),
         tying=UNKNOWN,
         values=values,
+        gguf=True,
     )

@@ -46,9 +46,9 @@ class TableChange:
 class Resized:
     """What `resize` did: each parameter, the origin of each row that is new, the rows that went.
 
-    `tokens` rows belong to tokens and the rows behind them, if any, to none. `tied` is whether
-    the head shares the table, None where none was given. An optimizer that holds the old
-    parameters has to be made anew.
+    `tokens` rows belong to tokens and the rows behind them, if any, to none. `dropped` rows held
+    values, and were cut off or given to a new token. `tied` is whether the head shares the table,
+    None where none was given. An optimizer that holds the old parameters has to be made anew.
     """
 
     tokens: int
@@ -57,30 +57,25 @@ class Resized:
     dropped: tuple[int, ...]
     tied: bool | None
 
-    def lines(self) -> list[str]:
-        """The same in plain sentences, one a line."""
-        said = [
-            f"{t.name}: {t.rows_before} -> {t.rows_after} rows, {t.kept} kept "
-            f"(sha256 {t.hash_before[:12]} before, {t.hash_after[:12]} after)"
-            for t in self.tables
-        ]
-        said += [f"row {o.row}: {o.made}{_from(o)}" for o in self.origins]
-        said += [f"row {row}: dropped" for row in self.dropped]
-        return said
-
-
-def _from(origin: RowOrigin) -> str:
-    return f" (rows {', '.join(map(str, origin.sources))})" if origin.sources else ""
-
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Row numbers of the change: `kept` first rows, `fresh` ones to make, zeros up to `rows`."""
+    """Row numbers of the change.
+
+    The `kept` first rows belong to tokens and stay, `fresh` ones are made, those of `behind` belong
+    to no token and stay, and rows from its end up to `rows` are padding. `lost` held values.
+    """
 
     kept: int
     fresh: range
+    behind: range
     rows: int
     lost: tuple[int, ...]
+
+    @property
+    def padding(self) -> range:
+        """Rows that are new and belong to no token."""
+        return range(max(self.behind.stop, self.fresh.stop), self.rows)
 
 
 def resize(
@@ -88,27 +83,32 @@ def resize(
     tokens: int,
     *,
     old_tokens: int | None = None,
+    rows: int | None = None,
     multiple: int = 1,
     new_rows: NewRows | None = None,
     dropping: range = _NOTHING,
     head: nn.Linear | None = None,
 ) -> Resized:
-    """Give `table`, in place, rows for `tokens` tokens, padded with 0 to a multiple of `multiple`.
+    """Give `table`, in place, rows for `tokens` tokens.
 
-    - `old_tokens`: how many of its rows belong to tokens; all unless given. Rows behind them are
-      padding and never enter a mean, nor do rows that are all 0, nor that of `padding_idx`.
+    - `old_tokens`: how many of its rows belong to tokens; all unless given. Rows behind them belong
+      to none: they never enter a mean, new tokens may take them, and the others stay as they are.
+      (Rows that are all 0, and that of `padding_idx`, never enter a mean either.)
+    - `rows`: how many rows in all; unless given, as many as there are, or as the tokens need.
+      `multiple` rounds that up, for kernels are quicker on round sizes. Rows without a token that
+      come so are the mean: zeros would have the logit 0, and win where all others are negative.
     - `new_rows`: `Mean()` unless given, `MeanCovariance()` or `FromPieces(...)`.
-    - `dropping`: the rows that may go, where any row with values goes or is overwritten.
+    - `dropping`: the rows that may be cut off, where any row with values is.
     - `head`: an output layer (rows, width), changed alike; one that shares the table shares it
       afterwards. A bias, the head's or the table's own, gets the mean of the trained ones for
-      new tokens, and the smallest for padding, so that padding is not what a model says.
+      new tokens, and the smallest for padding.
 
     Parameters are new objects of the same dtype, device and requires_grad. Raises UsageError for
-    sizes that make no table, a head of other rows, a table spread over ranks, values that are no
-    numbers, rows that would be lost unasked, and sampled rows that rounding makes equal; nothing
+    sizes that make no table, a head of other rows, a table spread over devices, values that are no
+    numbers, rows that would be cut off unasked, and sampled rows that rounding makes equal; nothing
     is changed then.
     """
-    plan = _plan(table, tokens, old_tokens, multiple, dropping)
+    plan = _plan(table, tokens, old_tokens, rows, multiple, dropping)
     tied = None if head is None else head.weight is table.weight
     pairs: list[tuple[str, nn.Module, str]] = [("table", table, "weight")]
     if head is not None:
@@ -136,17 +136,21 @@ def resize(
         head.out_features = plan.rows
         if tied:
             head.weight = table.weight
-    padding = range(plan.fresh.stop, plan.rows)
-    origins += [RowOrigin(row, "padding, 0") for row in padding]
+    origins += [RowOrigin(r, f"padding, the mean of {len(trained)} rows") for r in plan.padding]
     return Resized(tokens, tuple(reports), tuple(origins), plan.lost, tied)
 
 
 def _plan(
-    table: nn.Embedding, tokens: int, old_tokens: int | None, multiple: int, dropping: range
+    table: nn.Embedding,
+    tokens: int,
+    old_tokens: int | None,
+    rows: int | None,
+    multiple: int,
+    dropping: range,
 ) -> _Plan:
     if hasattr(table.weight, "placements"):
         raise UsageError(
-            "the table's rows are spread over ranks; resize it before it is spread, and spread "
+            "the table's rows are spread over devices; resize it before it is spread, and spread "
             "the longer one"
         )
     before = table.num_embeddings
@@ -156,18 +160,23 @@ def _plan(
             f"tokens is {tokens}, multiple {multiple}, old_tokens {owned} of {before} rows; each "
             "must be 1 or more, and old_tokens at most the rows that there are"
         )
+    if rows is not None and rows < tokens:
+        raise UsageError(f"{rows} rows were asked for, and the {tokens} tokens need {tokens}")
     kept = min(owned, tokens)
-    # Rows with values that would go: cut off, or written over.
-    behind = table.weight.detach()[kept:]
-    lost = tuple(kept + i for i in (behind != 0).any(1).nonzero().flatten().tolist())
-    unasked = [row for row in lost if row not in dropping]
-    if unasked:
-        norms = ", ".join(f"{float(table.weight[r].detach().norm()):.3g}" for r in unasked[:4])
+    grows = tokens >= owned
+    least = rows or (max(tokens, before) if grows else tokens)
+    total = -(-least // multiple) * multiple
+    behind = range(tokens, max(tokens, min(before, total) if grows else tokens))
+    held = (table.weight.detach()[kept:] != 0).any(1).nonzero().flatten().tolist()
+    lost = tuple(row for row in (kept + at for at in held) if row not in behind)
+    cut = [row for row in lost if row not in dropping and (not grows or row >= total)]
+    if cut:
+        norms = ", ".join(f"{float(table.weight[r].detach().norm()):.3g}" for r in cut[:4])
         raise UsageError(
-            f"resizing {before} rows to {tokens} tokens would lose {len(unasked)} rows that hold "
-            f"values, {unasked[0]} to {unasked[-1]} (norms {norms}{'...' * (len(unasked) > 4)}); "
+            f"resizing {before} rows to {tokens} tokens would lose {len(cut)} rows that hold "
+            f"values, {cut[0]} to {cut[-1]} (norms {norms}{'...' * (len(cut) > 4)}); "
             f"models train rows behind the tokenizer's last id too. To let them go, pass "
-            f"dropping=range({unasked[0]}, {unasked[-1] + 1})"
+            f"dropping=range({cut[0]}, {cut[-1] + 1}), on the command line --drop"
         )
     padding = table.padding_idx
     if padding is not None and padding >= kept:
@@ -175,7 +184,7 @@ def _plan(
             f"the padding row {padding} is not among the {kept} rows that are kept; keep it, or "
             "set padding_idx to None first"
         )
-    return _Plan(kept, range(kept, tokens), -(-tokens // multiple) * multiple, lost)
+    return _Plan(kept, range(kept, tokens), behind, total, lost)
 
 
 def _check_head(table: nn.Embedding, head: nn.Linear) -> None:
@@ -208,13 +217,17 @@ def _changed(
     """The new values of one parameter: kept rows, made rows, padding."""
     values = old.detach()
     new = values.new_zeros((plan.rows, *values.shape[1:]))
-    new[: plan.kept] = values[: plan.kept]
+    for part in (range(plan.kept), plan.behind):
+        new[part.start : part.stop] = values[part.start : part.stop]
+    padding = slice(plan.padding.start, plan.padding.stop)
     if values.dim() == 1:
         if len(trained):
             known = values[trained.to(values.device)]
-            new[plan.kept : plan.fresh.stop] = known.double().mean().to(values.dtype)
-            new[plan.fresh.stop :] = known.min()
+            new[plan.fresh.start : plan.fresh.stop] = known.double().mean().to(values.dtype)
+            new[padding] = known.min()
         return new, []
+    if plan.padding:
+        new[padding] = mean_row(values, trained).to(values.device, values.dtype)
     if not plan.fresh:
         return new, []
     made, origins = way.make(values, trained, plan.fresh)
@@ -224,7 +237,7 @@ def _changed(
             f"rows drawn for the {name} with {way.share:g} of the covariance are equal once "
             f"rounded to {values.dtype}; take a larger share"
         )
-    new[plan.kept : plan.fresh.stop] = rounded.to(values.device)
+    new[plan.fresh.start : plan.fresh.stop] = rounded.to(values.device)
     return new, origins
 
 

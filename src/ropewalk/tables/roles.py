@@ -46,6 +46,11 @@ _PACKED_HEAD = re.compile(
 )
 """The numbers of a head that GPTQ, AWQ, compressed-tensors, or bitsandbytes has packed."""
 
+_BIAS = re.compile(
+    r"(?:.*\.)?(?:lm_head|embed_out|output_projection)(?:\.decoder)?\.bias"
+    r"|(?:.*\.)?cls\.predictions(?:\.decoder)?\.bias|output\.bias"
+)
+
 _IN_A_LAYER = re.compile(r"(?:^|\.)(?:layers?|blocks?|blk|h)\.\d+\.")
 """A table of one layer, as multi-token prediction has them, is not the model's."""
 
@@ -72,6 +77,12 @@ def named(names: Sequence[str], role: Role) -> list[str]:
 def packed_head(names: Sequence[str]) -> str | None:
     """A tensor of an output head whose numbers are packed; None for none."""
     return next((n for n in sorted(names) if _PACKED_HEAD.fullmatch(n)), None)
+
+
+def output_biases(checkpoint: Checkpoint, rows: int) -> list[str]:
+    """The tensors that hold an output bias, one number for each of `rows` rows."""
+    named_so = (name for name in checkpoint.names() if _BIAS.fullmatch(name))
+    return [name for name in named_so if checkpoint.shape(name) == (rows,)]
 
 
 def candidates(

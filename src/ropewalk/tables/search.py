@@ -42,7 +42,7 @@ _SAFE = (2.0**-100, 2.0**126)
 
 @short
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class FoundRows:
     """The rows nearest to each of q queries, best first.
 
     `ids` (q, k) int64 and `scores` (q, k) float64. `zero` and `not_finite` are the rows that have
@@ -68,7 +68,7 @@ def search(
     *,
     exclude: Sequence[Sequence[int]] = (),
     among: Array | None = None,
-) -> Found:
+) -> FoundRows:
     """The `k` rows of `table` nearest by cosine to each query.
 
     `table` is an opened table, or its rows (rows, width) of any floating dtype; `queries`
@@ -84,7 +84,7 @@ def search(
     _check(units, rows, width, k, exclude, among)
     left_out = [check_rows(ids, rows, "the table") for ids in exclude] or [[]] * len(units)
     if not len(units):
-        return Found(np.empty((0, k), np.int64), np.empty((0, k)), (), (), rows)
+        return FoundRows(np.empty((0, k), np.int64), np.empty((0, k)), (), (), rows)
     searches = [
         _Search(units[i : i + _QUERIES_AT_ONCE], k, left_out[i : i + _QUERIES_AT_ONCE], among)
         for i in range(0, len(units), _QUERIES_AT_ONCE)
@@ -103,7 +103,7 @@ def search(
         )
     found = [one.found() for one in searches]
     ids, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return Found(ids, scores, zero, not_finite, ranked)
+    return FoundRows(ids, scores, zero, not_finite, ranked)
 
 
 def unit_rows(vectors: Array) -> Array:

@@ -184,13 +184,13 @@ def tokeniser(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
     """
     path = Path(vocabulary.source)
     if path.name == "tokenizer.json":
-        tokenizers: Any = _package("tokenizers")
+        tokenizers: Any = package("tokenizers")
         try:
             backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
         except Exception as error:  # the library raises a bare Exception
             raise _unusable(path, error) from error
         return lambda text: list(backend.encode(text, add_special_tokens=False).ids)
-    transformers: Any = _package("transformers")
+    transformers: Any = package("transformers")
     place: dict[str, object] = {"local_files_only": True, "trust_remote_code": False}
     if path.suffix.lower() == ".gguf":
         place["gguf_file"] = path.name
@@ -206,7 +206,8 @@ def _unusable(path: Path, error: Exception) -> ModelFileError:
     return ModelFileError(f"the tokenizer in {path} cannot be brought up: {said}")
 
 
-def _package(name: str) -> Any:
+def package(name: str) -> Any:
+    """A package of tokenizers, imported. Raises MissingPartError."""
     if importlib.util.find_spec(name) is None:
         raise MissingPartError(
             f"cutting a text into tokens needs {name}, which is not installed: "

@@ -91,22 +91,22 @@ def _options(model: Taken, spec: PositionSpec, to: To, length: int | None) -> Co
     """One line for a shell."""
     from ropewalk.dialects.engines import as_computed
     from ropewalk.dialects.engines.llamacpp import LLAMACPP
+    from ropewalk.dialects.hf.family import ConfigSource
     from ropewalk.dialects.llamacpp import VERSION as LLAMACPP_VERSION
     from ropewalk.dialects.llamacpp import write_flags
     from ropewalk.dialects.vllm import VERSION as VLLM_VERSION
     from ropewalk.dialects.vllm import write_overrides
 
-    config = model.config
     if to == "llamacpp":
         served = length or spec.claimed.tokens
-        file = as_computed(LLAMACPP, model.spec, config, served=served)
+        file = as_computed(LLAMACPP, model.spec, served=served)
         return Converted(to, write_flags(spec, file, served), remarks=(LLAMACPP_VERSION,))
-    if config is None:
+    if not isinstance(spec.source, ConfigSource):
         raise UsageError(
             f"{_called(model)} has no config.json to override; give the model's folder, or use "
             "--to llamacpp"
         )
-    return Converted(to, write_overrides(spec, config, length), remarks=(VLLM_VERSION,))
+    return Converted(to, write_overrides(spec, spec.source, length), remarks=(VLLM_VERSION,))
 
 
 def _called(model: Taken) -> str:
@@ -165,17 +165,18 @@ def _write_config(
 ) -> Converted:
     """The model's configuration with these settings in it, given back or written."""
     from ropewalk.dialects.engines.views import remarks_on
+    from ropewalk.dialects.hf.family import ConfigSource, config_source
     from ropewalk.dialects.hf.write import write_config
     from ropewalk.files import write_whole
 
-    before = model.config
-    if before is None:
+    if not isinstance(spec.source, ConfigSource):
         raise UsageError(
             f"{_called(model)} has no config.json to write into; give the model's folder, or use "
             "--to gguf"
         )
-    written = write_config(spec, before, 4 if to == "hf4" else 5)
-    remarks = tuple(map(str, remarks_on(spec, before, written)))
+    found = write_config(spec, spec.source, 4 if to == "hf4" else 5)
+    remarks = tuple(remarks_on(spec, spec.source, found.source))
+    written = dict(config_source(found).config)
     if out is None:
         return Converted(to, config=written, remarks=remarks)
     target = out / "config.json" if out.is_dir() else out

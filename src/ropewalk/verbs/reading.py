@@ -46,7 +46,7 @@ def audit(
     if engines:
         from ropewalk.dialects.engines import engine_views
 
-        found = replace(found, engines=tuple(engine_views(given.spec, given.config)))
+        found = replace(found, engines=tuple(engine_views(given.spec)))
     if given.module is not None:
         from ropewalk.findings.live import compare_live
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ropewalk.dialects.hf import load_json, read_config
+from ropewalk.dialects.hf import read_config
 from ropewalk.errors import UsageError
 from ropewalk.lengths import parse_length
 from ropewalk.models.resolve import KINDS, ModelFiles, read_spec, resolve
-from ropewalk.rope.spec import PositionSpec
+from ropewalk.rope.spec import PositionSpec, SourceKind
 from ropewalk.short import short
 
 
@@ -43,23 +43,12 @@ Several = str | float | Iterable[str | int | float]
 @short
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A model as it was given. `files` None: it has none. `module`: what is live, or None.
-
-    `parsed`: its config.json, where it was given as one.
-    """
+    """A model as it was given. `files` None: it has none. `module`: what is live, or None."""
 
     title: str
     spec: PositionSpec
     files: ModelFiles | None = None
     module: Any = None
-    parsed: Mapping[str, object] | None = field(default=None, repr=False)
-
-    @property
-    def config(self) -> Mapping[str, object] | None:
-        """Its config.json, None for a GGUF file and for a spec alone."""
-        if self.files is None or self.files.kind == "gguf":
-            return self.parsed
-        return load_json(self.files.config_path)
 
 
 def taken(model: AnyModel) -> Taken:
@@ -87,8 +76,10 @@ def taken(model: AnyModel) -> Taken:
 
 
 def _configured(title: str, parsed: Mapping[str, object], module: Any = None) -> Taken:
-    where = title if module is None else f"{type(module).__name__}.config"
-    return Taken(title, read_config(dict(parsed), where=where), None, module, parsed)
+    where, kind = title, SourceKind.CONFIG
+    if module is not None:
+        where, kind = f"{type(module).__name__}.config", SourceKind.MODULE
+    return Taken(title, read_config(dict(parsed), where=where, kind=kind), None, module)
 
 
 def named(model: object, verb: str) -> str:

@@ -55,7 +55,7 @@ def codes(spec: PositionSpec) -> set[str]:
 def test_a_real_model_is_read_as_its_card_says(smollm2_gguf: Path) -> None:
     spec = read_gguf(smollm2_gguf)
     found = rotary(spec)
-    assert (found.head_dim, found.rotary_dim, found.base) == (64, 64, 100000.0)
+    assert (found.head_dim, found.rotary_dim, found.rope_theta) == (64, 64, 100000.0)
     assert (found.layout, found.scaling) == ("interleaved", Unscaled())
     assert spec.groups[0].layers == tuple(range(30))
     assert (spec.claimed.tokens, spec.claimed.source) == (8192, "llama.context_length")
@@ -67,7 +67,10 @@ def test_a_real_model_is_read_as_its_card_says(smollm2_gguf: Path) -> None:
 
 def test_a_missing_base_is_ten_thousand_and_says_so(gguf_spec: Spec) -> None:
     read = gguf_spec("llama", rope__freq_base=None)
-    assert (rotary(read).base, rotary(read).base_source) == (10000.0, "llama.cpp's default")
+    assert (rotary(read).rope_theta, rotary(read).rope_theta_source) == (
+        10000.0,
+        "llama.cpp's default",
+    )
     assert "base-missing" in codes(read)
 
 
@@ -89,8 +92,8 @@ def test_gemma_3_has_two_bases_and_a_full_layer_in_six(gguf_spec: Spec) -> None:
     assert full.window is None
     assert isinstance(local.encoding, RotarySpec)
     assert isinstance(full.encoding, RotarySpec)
-    assert (local.encoding.base, local.encoding.scaling) == (1e4, Unscaled())
-    assert (full.encoding.base, full.encoding.scaling) == (1e6, Linear(8.0))
+    assert (local.encoding.rope_theta, local.encoding.scaling) == (1e4, Unscaled())
+    assert (full.encoding.rope_theta, full.encoding.scaling) == (1e6, Linear(8.0))
     assert (full.encoding.head_dim, full.encoding.layout) == (256, "half")
 
 
@@ -253,7 +256,7 @@ def test_feed_forward_layers_of_a_hybrid_stand_in_no_group(gguf_spec: Spec) -> N
 
 def test_an_unknown_architecture_is_read_by_general_rules_and_says_so(gguf_spec: Spec) -> None:
     read = gguf_spec("novel")
-    assert rotary(read).base == 500000.0
+    assert rotary(read).rope_theta == 500000.0
     remark = next(r for r in read.findings if r.code == "architecture-unknown")
     assert remark.severity == "warning"
 

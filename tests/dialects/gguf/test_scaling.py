@@ -160,7 +160,7 @@ def test_phi_3s_lists_keep_the_amplitude_that_the_converter_baked_in(gguf_spec: 
     )
     found = rotary(read)
     assert isinstance(found.scaling, LongRope)
-    assert (found.scaling.switch_length, found.scaling.factor) == (4096, 32.0)
+    assert (found.scaling.original_max_position_embeddings, found.scaling.factor) == (4096, 32.0)
     assert attention_factor(found.scaling)[0] == pytest.approx(1.190238, abs=1e-6)
     assert schedule(found, 4096).inv_freq[0] == pytest.approx(1 / 1.05)
     assert schedule(found, 4097).inv_freq[0] == pytest.approx(1 / 1.03)

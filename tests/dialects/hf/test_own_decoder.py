@@ -22,7 +22,7 @@ from ropewalk.rope.spec import (
 )
 
 KINDS: dict[str, Any] = {
-    "rope": RotarySpec(head_dim=16, rotary_dim=16, base=5000.0),
+    "rope": RotarySpec(head_dim=16, rotary_dim=16, rope_theta=5000.0),
     "alibi": Alibi(heads=2),
     "learned": LearnedPositions(rows=128),
     "sinusoidal": Sinusoidal(rows=128),

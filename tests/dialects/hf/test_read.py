@@ -115,19 +115,19 @@ def test_rope_scaling_beats_rope_parameters_unless_it_is_null() -> None:
     assert only(read_config({**both, "rope_scaling": None})).scaling == Linear(2.0)
     scaled = only(read_config({**both, "rope_scaling": YARN}))
     assert isinstance(scaled.scaling, Yarn)
-    assert (scaled.base, scaled.base_source) == (10000.0, "rope_theta")
+    assert (scaled.rope_theta, scaled.rope_theta_source) == (10000.0, "rope_theta")
 
 
 def test_the_base_inside_the_dictionary_beats_the_one_at_the_top() -> None:
     rotary = only(read_config({**LLAMA, "rope_parameters": {"rope_theta": 5e5}}))
-    assert (rotary.base, rotary.base_source) == (5e5, "rope_parameters.rope_theta")
+    assert (rotary.rope_theta, rotary.rope_theta_source) == (5e5, "rope_parameters.rope_theta")
 
 
 def test_the_original_length_at_the_top_beats_the_one_inside() -> None:
     spec = read_config({**LLAMA, "rope_scaling": YARN, "original_max_position_embeddings": 8192})
     scaling = only(spec).scaling
     assert isinstance(scaling, Yarn)
-    assert scaling.ramp_length == 8192
+    assert scaling.original_max_position_embeddings == 8192
     assert (spec.trained.tokens, spec.trained.source) == (8192, "original_max_position_embeddings")
     assert [length.tokens for length in spec.other_lengths] == [4096]
 
@@ -136,7 +136,7 @@ def test_a_missing_original_length_is_not_made_into_a_trained_one() -> None:
     spec = read_config({**LLAMA, "rope_scaling": {"type": "yarn", "factor": 4.0}})
     scaling = only(spec).scaling
     assert isinstance(scaling, Yarn)
-    assert (scaling.ramp_length, spec.trained.tokens) == (16384, None)
+    assert (scaling.original_max_position_embeddings, spec.trained.tokens) == (16384, None)
 
 
 def test_dynamic_anchors_on_the_claim_whatever_the_original_is() -> None:
@@ -168,7 +168,7 @@ def test_nested_parameters_serve_their_kind_and_null_means_no_position() -> None
     }
     sliding, full = read_config(config).groups
     assert isinstance(sliding.encoding, RotarySpec)
-    assert (sliding.encoding.base, sliding.window) == (5000.0, Window(1024))
+    assert (sliding.encoding.rope_theta, sliding.window) == (5000.0, Window(1024))
     assert full.encoding == NoPosition()
     assert full.layers == (1, 3)
 
@@ -210,7 +210,7 @@ def test_an_unknown_type_gets_no_default_base() -> None:
     config = {k: v for k, v in LLAMA.items() if k != "rope_theta"}
     (group,) = read_config({**config, "model_type": "new", "rope_scaling": LINEAR}).groups
     assert isinstance(group.encoding, IncompleteRotary)
-    assert group.encoding.missing == ("base",)
+    assert group.encoding.missing == ("rope_theta",)
     assert "no default is known" in group.encoding.reason
 
 
@@ -291,7 +291,7 @@ def test_a_base_that_olmo_3_loses_on_its_sliding_layers_is_told() -> None:
     }
     for base, told in ((500_000.0, False), (1e6, True)):
         spec = read_config({**config, "rope_theta": base})
-        assert {rotary.base for _, rotary in spec.rotary_groups()} == {base}
+        assert {rotary.rope_theta for _, rotary in spec.rotary_groups()} == {base}
         assert ("sliding-base-lost" in [remark.code for remark in spec.findings]) == told
 
 

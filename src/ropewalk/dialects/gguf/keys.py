@@ -15,10 +15,24 @@ from ropewalk.dialects.gguf.archs import ARCHITECTURES, ArchFacts, WindowPattern
 from ropewalk.dialects.gguf.header import GgufHeader, GgufValue, read_floats
 from ropewalk.dialects.values import MAX_LENGTH, Notes, Section
 from ropewalk.errors import GgufError, RopewalkError
-from ropewalk.rope.spec import Window
+from ropewalk.rope.spec import Source, Window
 from ropewalk.short import short
 
 _AGAIN = "download the file again, or convert the model anew"
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class GgufSource(Source):
+    """A GGUF file: its header."""
+
+    header: GgufHeader = field(kw_only=True)
+
+
+def rows_of(header: GgufHeader) -> int | None:
+    """Rows of the table of token vectors, None in a file without one."""
+    table = header.tensors.get("token_embd.weight")
+    return None if table is None else int(table.shape[-1])
 
 
 @short

@@ -1,8 +1,8 @@
 """From a GGUF file's header to a `PositionSpec`, as llama.cpp would run the file.
 
 Keys carry the architecture's name as a prefix (`llama.rope.freq_base`). What the file leaves
-unsaid and llama.cpp fills in by architecture comes from `gguf_archs`; each such value says so
-in its source text or in a remark.
+unsaid and llama.cpp fills in by architecture comes from `archs`; each such value says so in its
+source text or in a remark.
 """
 
 from __future__ import annotations
@@ -12,14 +12,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from ropewalk.dialects.gguf.archs import (
-    ARCHITECTURES,
-    GRANITE,
-    MLP_HEADS,
-    UNKNOWN_ARCHITECTURE,
-)
+from ropewalk.dialects.gguf.archs import ARCHITECTURES, GRANITE, MLP_HEADS, UNKNOWN_ARCHITECTURE
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
-from ropewalk.dialects.gguf.keys import Keys, WindowReader
+from ropewalk.dialects.gguf.keys import GgufSource, Keys, WindowReader, rows_of
 from ropewalk.dialects.gguf.scaling import LLAMA3_LENGTH, Heads, ScalingReader
 from ropewalk.dialects.record import GGUF_RECORD, read_text
 from ropewalk.errors import GgufError, ScheduleError
@@ -30,6 +25,7 @@ from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
     Alibi,
     Encoding,
+    GroupKeys,
     IncompleteRotary,
     LayerGroup,
     LearnedPositions,
@@ -40,6 +36,7 @@ from ropewalk.rope.spec import (
     RelativeBuckets,
     RotarySpec,
     SoftmaxRule,
+    SourceKind,
     Window,
 )
 
@@ -117,6 +114,15 @@ class _Reader:
                 self.header.metadata.get(GGUF_RECORD), self.keys.where, self.keys.notes
             ),
             findings=tuple(self.keys.notes.findings),
+            source=GgufSource(
+                kind=SourceKind.GGUF,
+                keys=tuple(
+                    GroupKeys(f"{g.window.kind if g.window else 'full'}_attention") for g in groups
+                ),
+                latent=self.facts.mla,
+                vocabulary=rows_of(self.header),
+                header=self.header,
+            ),
         )
 
     def groups(self) -> tuple[LayerGroup, ...]:
@@ -211,19 +217,16 @@ class _Reader:
         stated = self.keys.number("attention.max_alibi_bias", zero=True)
         if stated is not None:
             return stated
-        only = self.facts.alibi_layers
-        return self.facts.alibi if only in (0, self.layers) else 0.0
+        return self.facts.alibi if self.facts.alibi_layers in (0, self.layers) else 0.0
 
     def told_nothing(self, layer: int | None, window: Window | None) -> bool:
         """Whether a layer of a rotary architecture is left without position."""
         finetuned = self.keys.flag("rope.scaling.finetuned")
         if self.keys.arch in GRANITE and finetuned is False:
             return True
-        if layer is None:
-            return False
         step = self.facts.nope_step
-        if step and (layer + 1) % step == 0:
-            return True
+        if layer is None or (step and (layer + 1) % step == 0):
+            return layer is not None
         return (
             self.windows.window is not None and window is None and not self.facts.full_has_position
         )
@@ -236,7 +239,7 @@ class _Reader:
         if heads is None:
             return IncompleteRotary(
                 ("head_dim",),
-                base=base,
+                rope_theta=base,
                 layout=self.facts.layout,
                 scaling=self.scaling.plain,
                 reason="neither attention.key_length nor embedding_length and head_count is there",
@@ -255,7 +258,7 @@ class _Reader:
             sections=self.sections,
             section_layout=self.facts.section_layout if self.sections else "chunked",
             placement=self.facts.placement if heads.rotary_dim < heads.head_dim else "first",
-            base_source=source,
+            rope_theta_source=source,
             rotary_dim_source=heads.rotary_dim_source,
             scaling_source=scaling_source,
         )
@@ -370,8 +373,7 @@ class _Reader:
         if self.scaling.llama3_factor is not None:
             source = "the reference length of Llama 3's rule, recognised in rope_freqs.weight"
             return Length(LLAMA3_LENGTH, source, stated=False)
-        rotary = [g.encoding for g in groups if isinstance(g.encoding, RotarySpec)]
-        if any(isinstance(r.scaling, Yarn | LongRope) for r in rotary):
+        if any(isinstance(getattr(g.encoding, "scaling", None), Yarn | LongRope) for g in groups):
             self.keys.remark(
                 "original-length-missing",
                 f"{key} is missing; llama.cpp computes with the context length "

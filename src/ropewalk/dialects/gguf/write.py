@@ -168,12 +168,12 @@ def check_holds(spec: PositionSpec, architecture: str) -> None:
 def _base(rotary: RotarySpec) -> float:
     """The base with a fixed larger one taken in."""
     match rotary.scaling:
-        case LargerBase(base=base):
+        case LargerBase(rope_theta=base):
             return base
         case Ntk(factor=s):
-            return ntk_base(rotary.base, rotary.rotary_dim, s)
+            return ntk_base(rotary.rope_theta, rotary.rotary_dim, s)
         case _:
-            return rotary.base
+            return rotary.rope_theta
 
 
 def _plan_scaling(rotary: RotarySpec, keys: Keys, facts: ArchFacts, changes: Changes) -> None:
@@ -185,7 +185,9 @@ def _plan_scaling(rotary: RotarySpec, keys: Keys, facts: ArchFacts, changes: Cha
             changes.keys |= {f"{prefix}type": "linear", f"{prefix}factor": s}
         case Yarn():
             _plan_yarn(scaling, keys, facts, changes)
-        case LongRope(short_factor=short, long_factor=long, switch_length=switch):
+        case LongRope(
+            short_factor=short, long_factor=long, original_max_position_embeddings=switch
+        ):
             _refuse_unread(LONG, FACTORS_LOADED, keys)
             changes.tensors |= {LONG: long, SHORT: short}
             changes.keys |= {
@@ -213,7 +215,7 @@ def _plan_yarn(scaling: Yarn, keys: Keys, facts: ArchFacts, changes: Changes) ->
     changes.keys |= {
         f"{prefix}type": "yarn",
         f"{prefix}factor": s,
-        f"{prefix}original_context_length": scaling.ramp_length,
+        f"{prefix}original_context_length": scaling.original_max_position_embeddings,
     }
     for name, usual in (("beta_fast", 32.0), ("beta_slow", 1.0)):
         value = getattr(scaling, name)

@@ -54,19 +54,19 @@ def read_lengths(
 
     `rope_stated` is False when that dictionary is the library's default rather than the file's.
     """
-    named = [
-        Length(tokens, config.name(key))
+    named = {
+        key: Length(tokens, config.name(key))
         for key in CLAIMED_KEYS
         if (tokens := config.length(key)) is not None
-    ]
-    claimed = named[0] if named else _default_claim(facts, model_type)
+    }
+    claimed = next(iter(named.values()), _default_claim(facts, model_type))
     trained = _trained_candidates(config, rope, rope_stated)
-    shorter = config.length("seq_length")
-    if not trained and shorter and claimed.tokens and shorter < claimed.tokens:
+    shorter = named.get("seq_length")
+    if not trained and shorter and (shorter.tokens or 0) < (claimed.tokens or 0):
         # Qwen's first files: the training length beside a larger maximum.
-        trained = [Length(shorter, config.name("seq_length"))]
+        trained = [named.pop("seq_length")]
     first = trained[0] if trained else Length.unknown(_no_trained_text())
-    claims = [x for x in named[1:] if x.tokens != claimed.tokens and x.source != first.source]
+    claims = [length for length in named.values() if length.tokens != claimed.tokens]
     _remark_on_trained(trained, notes)
     _remark_on_claims(claimed, claims, notes)
     others = claims + [x for x in trained[1:] if x.tokens != first.tokens]

@@ -18,7 +18,7 @@ from ropewalk.dialects.hf.attention import (
     usable_rows,
 )
 from ropewalk.dialects.hf.defaults import Facts, LearnedFacts, RotaryFacts
-from ropewalk.dialects.hf.family import Family, find_family
+from ropewalk.dialects.hf.family import ConfigSource, Family, find_family, vocabulary_of
 from ropewalk.dialects.hf.layers import (
     HYBRID_SLIDING,
     SLIDING,
@@ -38,21 +38,24 @@ from ropewalk.errors import ConfigError
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
     Encoding,
+    GroupKeys,
     LayerGroup,
     Length,
     NoPosition,
     PositionSpec,
     Recurrent,
     SoftmaxRule,
+    Source,
+    SourceKind,
 )
 
 __all__ = ["load_json", "read_config"]
 
-# Layers that neither attend nor carry a state say nothing of position.
 OLMO3_BASE = 500_000.0
 """The default of OLMo 3's class, which its sliding layers get."""
 
 _WITHOUT_ORDER = frozenset({"mlp", "moe"})
+"""Layers that neither attend nor carry a state: they say nothing of position."""
 
 
 def read_config(
@@ -60,6 +63,7 @@ def read_config(
     tokenizer_config: Mapping[str, object] | None = None,
     *,
     where: str = "config.json",
+    kind: SourceKind = SourceKind.CONFIG,
 ) -> PositionSpec:
     """What a configuration says of position.
 
@@ -72,20 +76,48 @@ def read_config(
     """
     if not isinstance(config, Mapping):
         raise ConfigError(f"{where}: a configuration is a JSON object, not {type(config).__name__}")
-    notes = Notes()
-    _remark_on_endless_numbers(config, notes)
-    record = read_record(Section(config, where), notes)
-    family = find_family(Section(config, where), notes)
     tokenizer = None
     if tokenizer_config is not None:
         tokenizer = Section(tokenizer_config, "tokenizer_config.json")
+    return _read(Section(config, where), None, tokenizer, kind)
+
+
+def read_again(source: ConfigSource, config: Mapping[str, object]) -> PositionSpec:
+    """What another configuration of the same model says, without finding its family once more.
+
+    The notes on the family are those of the first reading.
+    """
+    whole = replace(source.whole, values=config)
+    return _read(whole, source.family.over(whole), None, source.kind)
+
+
+def read_family(family: Family) -> PositionSpec:
+    """What the text model's section of a configuration says, by itself."""
+    return _read(family.config, family, None, SourceKind.CONFIG)
+
+
+def _read(
+    whole: Section, family: Family | None, tokenizer: Section | None, kind: SourceKind
+) -> PositionSpec:
+    notes = Notes()
+    _remark_on_endless_numbers(whole.values, notes)
+    record = read_record(whole, notes)
+    family = family or find_family(whole, notes)
     if family.facts is None:
         spec = _lengths_only(family, tokenizer, notes)
     elif isinstance(family.facts, RotaryFacts):
         spec = _rotary_spec(family, family.facts, tokenizer, notes)
     else:
         spec = _unrotated_spec(family, family.facts, tokenizer, notes)
-    return replace(spec, extended=record)
+    source = ConfigSource(
+        kind=kind,
+        keys=spec.source.keys,
+        latent=family.latent,
+        vocabulary=vocabulary_of(family.config.values, whole.values),
+        whole=whole,
+        family=family,
+    )
+    return replace(spec, extended=record, source=source)
 
 
 def _remark_on_endless_numbers(config: Mapping[str, object], notes: Notes) -> None:
@@ -118,6 +150,7 @@ def _rotary_spec(
     lengths = read_lengths(config, keys.main, keys.stated, facts, model_type, tokenizer, notes)
     layers = read_layers(config, facts, model_type, notes)
     groups: list[LayerGroup] = []
+    read: list[GroupKeys] = []
     for kind, indices in layers.groups:
         if kind.word in _WITHOUT_ORDER:
             _remark_on_mlp(kind, indices, notes)
@@ -126,10 +159,14 @@ def _rotary_spec(
         encoding, softmax = _rotary_kind(kind, seen, facts, keys, lengths, notes)
         window = read_window(seen.config, facts, kind, lengths.claimed, notes)
         groups.append(LayerGroup(_group_name(kind, layers), indices, encoding, window, softmax))
+        rope = keys.serving(kind.word)
+        told = {} if rope is None else rope.values
+        read.append(GroupKeys(kind.word, told, rope is not None and kind.word in keys.by_kind))
     remark_on_unused_window(config, layers, facts, notes)
     _remark_on_family(family, facts, layers, lengths, notes)
     _remark_on_class(family, keys, lengths, notes)
-    return _spec(family, keys.spelling, groups, lengths, notes)
+    spec = _spec(family, keys.spelling, groups, lengths, notes)
+    return replace(spec, source=Source(keys=tuple(read)))
 
 
 def _rotary_kind(

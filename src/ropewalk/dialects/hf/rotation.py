@@ -55,19 +55,19 @@ def _rotary(
     pairs = dims.rotary // 2 if dims.rotary is not None else None
     around = Surroundings(config, claimed, pairs, model_type, nested, notes, facts.original)
     scaling = _scaling(rope, facts, around)
-    base, base_source = _base(config, rope, facts, model_type, local=local, notes=notes)
+    base, rope_theta_source = _base(config, rope, facts, model_type, local=local, notes=notes)
     _remark_on_unread_bases(config, facts, notes)
     sections = read_sections(rope, pairs, model_type, notes)
     layout = _layout(config, facts)
     if base is None or dims.head is None or dims.rotary is None:
-        missing = {"base": base, "head_dim": dims.head, "rotary_dim": dims.rotary}
-        reasons = [base_source] if base is None else []
+        missing = {"rope_theta": base, "head_dim": dims.head, "rotary_dim": dims.rotary}
+        reasons = [rope_theta_source] if base is None else []
         reasons += [dims.source] if dims.head is None else []
         return IncompleteRotary(
             missing=tuple(name for name, value in missing.items() if value is None),
             head_dim=dims.head,
             rotary_dim=dims.rotary,
-            base=base,
+            rope_theta=base,
             layout=layout,
             scaling=scaling,
             reason="; ".join(reasons),
@@ -75,13 +75,13 @@ def _rotary(
     return RotarySpec(
         head_dim=dims.head,
         rotary_dim=dims.rotary,
-        base=base,
+        rope_theta=base,
         layout=layout,
         scaling=scaling,
         sections=sections.counts,
         section_layout=sections.layout,
         placement=dims.placement,
-        base_source=base_source,
+        rope_theta_source=rope_theta_source,
         rotary_dim_source=dims.source,
         scaling_source=rope.path if rope.values else "no rope dictionary",
     )

@@ -171,7 +171,7 @@ def _yarn(rope: Section, around: Surroundings) -> Scaling:
         )
     return Yarn(
         factor=_factor_or_ratio(rope, around, original),
-        ramp_length=original,
+        original_max_position_embeddings=original,
         # transformers takes 0 as "not given" here.
         beta_fast=rope.number("beta_fast", zero=True) or 32.0,
         beta_slow=rope.number("beta_slow", zero=True) or 1.0,

@@ -7,7 +7,6 @@ health.undertrained.candidates[0].reason
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from ropewalk.tables.health.scan import Norms, RowStretch, Scan, norms_of, scan,
 from ropewalk.tables.health.undertrained import Head, Undertrained, undertrained_of
 from ropewalk.tables.health.unused import KnownUnused, RoundTrip, known_unused, round_trip
 from ropewalk.tables.principal import Axes, Spread, spread_of
+from ropewalk.tables.roles import output_biases
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
 
 SAMPLE = 1024
 TOP = 10
-
-_BIAS = re.compile(
-    r"(?:.*\.)?(?:lm_head|embed_out|output_projection)(?:\.decoder)?\.bias"
-    r"|(?:.*\.)?cls\.predictions(?:\.decoder)?\.bias|output\.bias"
-)
 
 Tell = Callable[[str], None]
 """Takes a line for whoever waits."""
@@ -242,10 +237,8 @@ class _Check:
     def bias(self) -> Tensor | None:
         """The output bias (rows,) fp32, None where none is stored that has a number a row."""
         checkpoint = self.table.tables.checkpoint
-        for name in checkpoint.names():
-            if _BIAS.fullmatch(name) and checkpoint.shape(name) == (self.table.rows,):
-                return as_tensor(checkpoint.matrix(name).whole()[0]).float()
-        return None
+        names = output_biases(checkpoint, self.table.rows)
+        return as_tensor(checkpoint.matrix(names[0]).whole()[0]).float() if names else None
 
     def estimate(self, queries: int, rows: int) -> None:
         """Tell how long the neighbours take, by the rate at which the covariance was made."""

@@ -1,4 +1,4 @@
-"""`ropewalk table MODEL map --html FILE`: rows on two axes, as a page to pan, zoom and search."""
+"""`ropewalk table MODEL map --html FILE` and `clusters -n K`: how all rows of a table lie."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ropewalk.cli.output import show
+from ropewalk.cli.output import columns, show
 from ropewalk.cli.table.options import (
     AllRows,
     AsJson,
@@ -81,4 +81,36 @@ def map_command(
         return
     show(f"{visible(str(html))}: {len(placed):,} rows, {len(page.encode()):,} bytes")
     show(*(Prose(visible(words), f"{name:<12}", " " * 12) for name, words in lines[:-1]))
+    close(context, table)
+
+
+def clusters_command(
+    context: typer.Context,
+    number: Annotated[
+        int, typer.Option("--number", "-n", metavar="K", help="How many clusters.")
+    ] = 12,
+    seed: Annotated[int, typer.Option(help="Of the sample and of the starts.")] = 0,
+    fitted: Annotated[
+        int,
+        typer.Option(metavar="ROWS", help="Rows that centres are fitted on at most, sampled."),
+    ] = 20_000,
+    all_rows: AllRows = False,
+    role: Role = RoleName.INPUT,
+    tensor: Tensor = None,
+    view: View = ViewName.RAW,
+    as_json: AsJson = False,
+) -> None:
+    """Put rows into K clusters of like direction: sizes, central tokens, how tight they are."""
+    from ropewalk.report.table_clusters import cluster_lines, document
+    from ropewalk.tables.clusters import cluster
+
+    with at_work("opening the table") as shown:
+        table = opened(context, role, tensor, view)
+        shown.say(f"putting rows into {number} clusters")
+        found = cluster(table, number, seed=seed, fitted=fitted, all_rows=all_rows)
+    if as_json:
+        print_json("clusters", document(found, table))
+        return
+    for line in cluster_lines(found, table, columns()):
+        typer.echo(line)
     close(context, table)
