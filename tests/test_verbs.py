@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import ropewalk
 from ropewalk.cli.main import app
 from ropewalk.errors import LengthError, RopewalkError, ScheduleError, UsageError
 from ropewalk.models.resolve import read_spec, resolve
+from ropewalk.rope.spec import Source
 
 TERMINAL = {"as_json", "html", "open_page", "help"}
 """Options of every command that say how a result is printed."""
@@ -96,9 +97,11 @@ def test_an_audit_takes_a_name_a_path_a_spec_a_configuration_and_a_live_model() 
 
 def test_what_is_no_model_is_refused_with_what_is_one() -> None:
     wrong: Any = 7
-    for verb in (ropewalk.audit, ropewalk.convert):
-        with pytest.raises(UsageError, match=r"int is no model.*a \.gguf file.*PositionSpec"):
-            verb(wrong, **({"to": "hf5"} if verb is ropewalk.convert else {}))
+    said = r"int is no model.*a \.gguf file.*PositionSpec"
+    with pytest.raises(UsageError, match=said):
+        ropewalk.audit(wrong)
+    with pytest.raises(UsageError, match=said):
+        ropewalk.convert(wrong, "hf5")
     spec: Any = read_spec(resolve("tiny"))
     with pytest.raises(UsageError, match="works on a model's files"):
         ropewalk.extend(spec, "1k")
@@ -119,7 +122,7 @@ def test_a_conversion_is_what_its_command_prints(to: Any) -> None:
     found = ropewalk.convert("tiny", to, rope=["none", "yarn:2"])
     shown = printed("convert", "tiny", "--to", to, "--rope", "none", "--rope", "yarn:2")
     assert plain(found.to_dict()) == shown
-    assert str(found) in (found.options, json.dumps(found.config, indent=2, ensure_ascii=False))
+    assert "<iframe" in found._repr_html_()
 
 
 def test_a_conversion_takes_a_spec_and_a_live_model_as_far_as_they_go() -> None:
@@ -128,8 +131,10 @@ def test_a_conversion_takes_a_spec_and_a_live_model_as_far_as_they_go() -> None:
     assert ropewalk.convert(spec, "llamacpp", rope="yarn:2").options == flags
     model, _ = loaded()
     assert ropewalk.convert(model, "hf5").config is not None
+    # What was read stays with the spec.
+    assert ropewalk.convert(spec, "hf5").config == ropewalk.convert("tiny", "hf5").config
     with pytest.raises(UsageError, match=r"a spec alone has no config\.json"):
-        ropewalk.convert(spec, "hf5")
+        ropewalk.convert(replace(spec, source=Source()), "hf5")
     with pytest.raises(UsageError, match="none was given"):
         ropewalk.convert(spec, "gguf")
     with pytest.raises(UsageError, match="choose one of vllm"):
@@ -138,7 +143,7 @@ def test_a_conversion_takes_a_spec_and_a_live_model_as_far_as_they_go() -> None:
 
 def test_a_trace_is_what_its_command_prints_and_a_live_model_gives_the_same() -> None:
     found = ropewalk.trace("tiny", "The cat sat")
-    assert plain(as_dict(found)) == printed("trace", "tiny", "The cat sat")
+    assert plain(found.to_dict()) == printed("trace", "tiny", "The cat sat")
     model, tokenizer = loaded()
     live = ropewalk.trace(model, "The cat sat", tokenizer=tokenizer, name=found.name)
     assert live.steps == found.steps
@@ -150,7 +155,7 @@ def test_a_proof_is_what_its_command_prints(tmp_path: Path) -> None:
         "prove", "tiny", "--lengths", "128,160", "--depths", "50%", "--trials", 1, "--out",
         tmp_path / "b",
     )  # fmt: skip
-    assert untimed(plain(as_dict(found))) == untimed(shown)
+    assert untimed(plain(found.to_dict())) == untimed(shown)
 
 
 def test_a_live_model_is_proved_by_its_own_weights(tmp_path: Path) -> None:
@@ -165,9 +170,9 @@ def test_a_live_model_is_proved_by_its_own_weights(tmp_path: Path) -> None:
 def test_an_extension_is_what_its_command_prints(tmp_path: Path) -> None:
     found = ropewalk.extend("tiny", 1024, method="yarn", out=tmp_path / "a")
     shown = printed("extend", "tiny", "--to", "1k", "--method", "yarn", "--out", tmp_path / "b")
-    assert plain(as_dict(found)).keys() == shown.keys()
+    assert plain(found.to_dict()).keys() == shown.keys()
     for part in ("schedule", "why", "warnings", "method"):
-        assert plain(as_dict(found))[part] == shown[part]
+        assert plain(found.to_dict())[part] == shown[part]
     with pytest.raises(LengthError, match="--to"):
         ropewalk.extend("tiny", "1x")
     with pytest.raises(ScheduleError, match="scaled already"):
@@ -183,8 +188,8 @@ def test_a_tuned_model_is_what_its_command_prints(tmp_path: Path) -> None:
         "--rows", 1,
     )  # fmt: skip
     assert found is not None
-    assert plain(as_dict(found)).keys() == shown.keys()
-    assert plain(as_dict(found))["gate"] == shown["gate"]
+    assert plain(found.to_dict()).keys() == shown.keys()
+    assert plain(found.to_dict())["gate"] == shown["gate"]
 
 
 def test_a_comparison_is_what_its_command_prints(tmp_path: Path) -> None:
@@ -194,24 +199,7 @@ def test_a_comparison_is_what_its_command_prints(tmp_path: Path) -> None:
     shown = printed(
         "compare", "--preset", "minute", "--encodings", "rope", "--steps", 1, "--out", tmp_path
     )
-    assert plain(as_dict(found)) == shown
-
-
-def as_dict(found: Any) -> dict[str, Any]:
-    """A result as its command prints it with --json."""
-    from ropewalk.proof.export import run_to_json
-    from ropewalk.report.compare_text import compare_json
-    from ropewalk.report.extend_json import extend_json
-    from ropewalk.report.tune_text import tune_json
-
-    kind = type(found).__name__
-    if kind == "Trace":
-        fields = dataclasses.asdict(found)
-        return {"schema": "ropewalk.trace/1", **fields, "agrees": found.agrees}
-    if kind == "Proof":
-        return dict(run_to_json(found.summary, found.rows, found.tasks))
-    made = {"Extension": extend_json, "Tuned": tune_json, "Comparison": compare_json}[kind]
-    return dict(made(found))
+    assert plain(found.to_dict()) == shown
 
 
 def untimed(document: dict[str, Any]) -> dict[str, Any]:

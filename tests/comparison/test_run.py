@@ -20,8 +20,8 @@ from ropewalk.comparison.run import _Pace, compare
 from ropewalk.comparison.settings import parse_seeds, parse_variants, preset
 from ropewalk.comparison.train import batches, fresh, shared_hash
 from ropewalk.errors import StoreError, UsageError
-from ropewalk.report.compare_html import compare_html
-from ropewalk.report.compare_text import compare_json, compare_lines
+from ropewalk.report import document_of, terminal, to_dict
+from ropewalk.report import html as page_of
 from tests.comparison.conftest import Heard, small
 
 
@@ -52,16 +52,16 @@ def test_a_comparison_is_trained_once_kept_and_shown(tmp_path: Path, heard: Hear
         assert len({(each.shared_weights, each.data) for each in of_seed}) == 1
         drawn = b"".join(x.numpy().tobytes() for pair in batches(settings, seed) for x in pair)
         assert of_seed[0].data == hashlib.sha256(drawn).hexdigest()
-    text = "\n".join(compare_lines(found))
+    text = terminal(document_of(found), 100)
     assert text.isascii()
     for width in (40, 60, 80, 100, 200):
-        assert max(map(len, compare_lines(found, width))) <= min(width, 100)
+        assert max(map(len, terminal(document_of(found), width).splitlines())) <= min(width, 100)
     assert "stride 4" in text
     assert "NOT MEASURED" in text
     assert "ALiBi with windows of 16" in text
-    document = json.loads(json.dumps(compare_json(found), allow_nan=False))
+    document = json.loads(json.dumps(to_dict(found), allow_nan=False))
     assert len(document["decoders"]) == 6
-    html = compare_html(found)
+    html = page_of(document_of(found))
     assert "sinusoidal, every layer" in html
     assert "extendable by rescaling" in html
     assert not re.search(r"<script|https?://", html)

@@ -45,7 +45,7 @@ LONGROPE = {
 
 
 def checked(module: torch.nn.Module, length: int | None = None) -> LiveCheck:
-    found = ropewalk.audit(module, length=length).live  # type: ignore[arg-type]
+    found = ropewalk.audit(module, length=length).live
     assert found is not None
     return found
 

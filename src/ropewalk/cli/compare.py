@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,21 +76,17 @@ def compare_command(
     """Train one small decoder under each encoding of position and measure it beyond its length."""
     given: dict[str, Any] = locals()
     del given["as_json"], given["html"]
-    from ropewalk.cli.output import columns, show
+    from ropewalk.cli.output import print_result, show
     from ropewalk.cli.progress import Progress
     from ropewalk.files import write_whole
-    from ropewalk.report.compare_html import compare_html
-    from ropewalk.report.compare_text import compare_json, compare_lines
-    from ropewalk.report.text import visible
+    from ropewalk.report import document_of
+    from ropewalk.report import html as page_of
     from ropewalk.verbs.running import compare
 
     with Progress() as progress:
         found = compare(**given, listener=progress.listener())
     if html is not None:
-        write_whole(html, compare_html(found))
-    if as_json:
-        typer.echo(json.dumps(compare_json(found), indent=2, allow_nan=False))
-        return
-    for line in compare_lines(found, columns()):
-        typer.echo(line)
-    show("", f"The decoders are in {visible(str(out))}; what is there is not trained again.")
+        write_whole(html, page_of(document_of(found)))
+    print_result(found, as_json=as_json)
+    if not as_json:
+        show("", f"The decoders are in {out}; what is there is not trained again.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from enum import StrEnum
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ropewalk.cli import options
-from ropewalk.cli.output import columns, tell
+from ropewalk.cli.output import print_result, tell
 from ropewalk.errors import INTERRUPTED
 
 
@@ -217,14 +216,6 @@ def extend_command(
     except KeyboardInterrupt:
         tell("interrupted; what was measured is kept, and the same command goes on")
         raise typer.Exit(INTERRUPTED) from None
-    if as_json:
-        from ropewalk.report.extend_json import extend_json
-
-        typer.echo(json.dumps(extend_json(found), indent=2, allow_nan=False))
-    else:
-        from ropewalk.report.extend_text import extend_lines
-
-        for line in extend_lines(found, columns()):
-            typer.echo(line)
+    print_result(found, as_json=as_json)
     if found.after is None:
         raise typer.Exit(1)

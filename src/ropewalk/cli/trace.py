@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from typing import Annotated, Any
 
 import typer
@@ -29,23 +27,12 @@ def trace_command(
     """
     given: dict[str, Any] = locals()
     del given["as_json"]
-    from ropewalk.cli.output import columns
+    from ropewalk.cli.output import print_result
     from ropewalk.cli.progress import Progress
     from ropewalk.verbs.running import trace
 
     with Progress() as shown:
         traced = trace(**given, listener=shown.listener())
-    if as_json:
-        document = {
-            "schema": "ropewalk.trace/1",
-            **dataclasses.asdict(traced),
-            "agrees": traced.agrees,
-        }
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-    else:
-        from ropewalk.report.trace_text import trace_lines
-
-        for line in trace_lines(traced, columns()):
-            typer.echo(line)
+    print_result(traced, as_json=as_json)
     if not traced.agrees:
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ropewalk.cli import tune_options as o
-from ropewalk.cli.output import columns, show_path, tell
+from ropewalk.cli.output import print_result, show_path, tell
 from ropewalk.cli.pages import Html
 from ropewalk.errors import INTERRUPTED
 
@@ -76,19 +76,13 @@ def tune_command(
 
 def _show(done: Tuned, *, as_json: bool, html: Path | None) -> None:
     """Print what came of it and write the report; a gate that fails is exit code 1."""
-    import json
-
     from ropewalk.files import write_whole
-    from ropewalk.report.tune_html import tune_html
-    from ropewalk.report.tune_text import tune_json, tune_lines
+    from ropewalk.report import document_of
+    from ropewalk.report import html as page_of
 
-    if as_json:
-        typer.echo(json.dumps(tune_json(done), indent=2, allow_nan=False))
-    else:
-        for line in tune_lines(done, columns()):
-            typer.echo(line)
+    print_result(done, as_json=as_json)
     report = done.folder / "report.html"
-    page = tune_html(done, done.settings)
+    page = page_of(document_of(done))
     write_whole(report, page)
     (tell if as_json else show_path)(f"report: {report}")
     if html is not None:

@@ -54,7 +54,7 @@ class TuneProgress(Progress):
         from rich.text import Text
 
         from ropewalk.report.text import wrapped
-        from ropewalk.report.tune_text import curve_lines
+        from ropewalk.report.tune import curve_lines
 
         if not self._steps:
             return []

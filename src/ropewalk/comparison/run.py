@@ -23,6 +23,7 @@ from ropewalk.errors import RopewalkError, UsageError
 from ropewalk.listener import Listener
 from ropewalk.positions.base import Description
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 PARTS = 10
 """Of the training curve."""
@@ -30,7 +31,7 @@ PARTS = 10
 
 @short
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """All figures: by variant and seed, and tokens a second by variant's name.
 
     `machine` in words; `trained` counts the decoders that this call trained rather than found.

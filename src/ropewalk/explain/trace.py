@@ -35,12 +35,13 @@ from ropewalk.rope.spec import (
     SourceKind,
 )
 from ropewalk.short import short
+from ropewalk.shown import Shown
 from ropewalk.tables.as_used import scale_of
 
 
 @short
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Shown):
     """A text's way into a model. `steps` in order; `rotations` one for each rotary schedule."""
 
     name: str

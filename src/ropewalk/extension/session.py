@@ -29,6 +29,7 @@ from ropewalk.proof.prove import RUNS
 from ropewalk.rope.scaling import LongRope
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 if TYPE_CHECKING:
     from ropewalk.extension.checkpoint import Written
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Extension:
+class Extension(Shown):
     """What came of it. `after` None: no schedule was found that can be written."""
 
     files: ModelFiles

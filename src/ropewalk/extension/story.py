@@ -26,6 +26,7 @@ from ropewalk.rope.frequencies import ntk_base
 from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 if TYPE_CHECKING:
     from ropewalk.extension.tune.gate import Gate
@@ -87,7 +88,7 @@ class Chapter:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Story:
+class Story(Shown):
     """All of it. `untrained` are the schedules before any training, in the order of SCHEDULES."""
 
     folder: Path

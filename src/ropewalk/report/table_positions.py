@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ropewalk.report import heatmap
+from ropewalk.report import scale
 from ropewalk.report.layout import NARROWEST, Piece, Prose, lines
 from ropewalk.tables.positions_table import PositionTable
 
@@ -76,9 +76,9 @@ def map_lines(found: PositionTable, width: int = WIDTH) -> Iterator[Text]:
             if value != value:
                 line.append("-".rjust(_FIELD))
                 continue
-            fill = heatmap.colour((value + 1) / 2)
+            fill = scale.colour((value + 1) / 2)
             shown = f"{round(100 * value):>{_FIELD}}"
-            line.append(shown, style=f"{heatmap.ink(fill)} on {fill}")
+            line.append(shown, style=f"{scale.ink(fill)} on {fill}")
         yield line
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ropewalk.report import heatmap, page
+from ropewalk.report import page, scale
 from ropewalk.report import table_positions as words
 from ropewalk.short import short
 from ropewalk.tables.positions_table import PositionTable
@@ -70,7 +70,7 @@ def positions_html(found: PositionTable, title: str, line: str) -> str:
         height=HEIGHT,
         edge=(LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM),
         shown=len(at),
-        scale=[(heatmap.colour(i / 20), 9 * i) for i in range(21)],
+        scale=[(scale.colour(i / 20), 9 * i) for i in range(21)],
         style=page.trusted(style),
         script=page.trusted(script),
         style_hash=page.policy_hash(style),
@@ -79,7 +79,7 @@ def positions_html(found: PositionTable, title: str, line: str) -> str:
             {
                 "at": at,
                 "cosines": _packed(found.similarity(at)),
-                "colours": [heatmap.colour(i / 254) for i in range(255)],
+                "colours": [scale.colour(i / 254) for i in range(255)],
             }
         ),
     )

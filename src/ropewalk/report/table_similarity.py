@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ropewalk.report import heatmap, page
+from ropewalk.report import page, scale
 from ropewalk.report.layout import NARROWEST, Prose, fit, lines
 from ropewalk.report.table_near import asked_document, asked_line
 from ropewalk.report.text import visible
@@ -77,8 +77,8 @@ def similarity_lines(
             line = Text(f"{row + 1:>3}  {_column(name_of(one))}")
             for c in columns:
                 value = float(cosines[row, c])
-                fill = heatmap.colour((value + 1) / 2)
-                line.append(f"{value:>6.2f} ", style=f"{heatmap.ink(fill)} on {fill}")
+                fill = scale.colour((value + 1) / 2)
+                line.append(f"{value:>6.2f} ", style=f"{scale.ink(fill)} on {fill}")
             yield line
         if columns[-1] + 1 < len(asked):
             yield ""
@@ -103,8 +103,8 @@ def similarity_html(asked: Sequence[WordRows], cosines: Array, table: EmbeddingT
         Field(
             HEAD + FIELD * c,
             HEAD + FIELD * r,
-            fill := heatmap.colour((value + 1) / 2),
-            "light" if heatmap.ink(fill) == "#ffffff" else "dark",
+            fill := scale.colour((value + 1) / 2),
+            "light" if scale.ink(fill) == "#ffffff" else "dark",
             f"{value:.2f}",
             f"{names[r]} and {names[c]}: {value:.6f}",
         )
@@ -125,7 +125,7 @@ def similarity_html(asked: Sequence[WordRows], cosines: Array, table: EmbeddingT
             box=FIELD - GAP,
             head=HEAD,
             side=HEAD + FIELD * len(asked),
-            scale=[(heatmap.colour(i / 20), 9 * i) for i in range(21)],
+            scale=[(scale.colour(i / 20), 9 * i) for i in range(21)],
             style=page.trusted(style),
             style_hash=page.policy_hash(style),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,6 +11,7 @@ from ropewalk.errors import UsageError
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short
+from ropewalk.shown import Shown
 from ropewalk.verbs.taken import Taken
 
 To = Literal["vllm", "llamacpp", "gguf", "hf4", "hf5"]
@@ -19,7 +20,7 @@ To = Literal["vllm", "llamacpp", "gguf", "hf4", "hf5"]
 
 @short
 @dataclass(frozen=True, slots=True)
-class Converted:
+class Converted(Shown):
     """What came of it: options for a command line, a file that was written, or a configuration.
 
     `remarks` are what the reader of the result should know beside it.
@@ -30,14 +31,6 @@ class Converted:
     written: str | None = None
     config: dict[str, Any] | None = None
     remarks: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """What the command prints: the options, the path, or the configuration."""
-        return self.options or self.written or config_text(self.config).rstrip("\n")
-
-    def to_dict(self) -> dict[str, object]:
-        """Everything as plain JSON values: what the command prints with --json."""
-        return {"schema": "ropewalk.convert/1", **asdict(self)}
 
 
 def config_text(config: dict[str, Any] | None) -> str:

@@ -42,6 +42,7 @@ from ropewalk.packing.texts import Sources, sources
 from ropewalk.proof.lock import FolderLock
 from ropewalk.rope.lengths import trained_length
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 if TYPE_CHECKING:
     from ropewalk.proof.prove import Proof
@@ -60,7 +61,7 @@ class Proofs:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class Tuned(Shown):
     """A run that is done. `model` is the tuned model's folder, kept apart if the gate failed."""
 
     folder: Path
