@@ -17,7 +17,6 @@ from ropewalk.cli.progress import SECONDS_BETWEEN_LINES, Progress, ProofProgress
 from ropewalk.cli.tune_progress import TuneProgress
 from ropewalk.extension.tune.loop import StepResult
 from ropewalk.proof.cells import Calibrate
-from ropewalk.proof.progress import ProofListener
 from ropewalk.proof.prove import prove
 from ropewalk.proof.settings import ProofSettings
 
@@ -157,8 +156,7 @@ def test_a_proof_with_calibration_counts_each_phase_by_itself(
     for _ in range(2):
         # The second time everything has been answered.
         with ProofProgress(now=Clock(10.0)) as shown:
-            tell = ProofListener(shown.say, shown.share, shown.planned, shown.note, shown.event)
-            prove(settings, tell)
+            prove(settings, shown.listener())
         lines = logged(capsys)
         logs.append(lines)
         for phase in ("calibrating (full)", "asking"):
@@ -228,12 +226,12 @@ def test_on_a_terminal_the_eta_of_training_is_whole_at_any_width(columns: int) -
 
 SLOW_MAP = """
 import sys, time
-from ropewalk.tables import projection
+from ropewalk.tables import principal
 
 def slow(*arguments, **named):
     time.sleep(60)
 
-projection.project = slow
+principal.project = slow
 sys.argv = ["ropewalk", "table", sys.argv[1], "map", "--html", "map.html"]
 from ropewalk.cli.main import main
 main()

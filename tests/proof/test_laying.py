@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import LengthError
+from ropewalk.listener import Listener
 from ropewalk.proof.cells import Calibrate, Cell, Control, Prompt, Sharing
 from ropewalk.proof.documents import DocumentMaker, check_documents
 from ropewalk.proof.facts import RunFacts, read, written
 from ropewalk.proof.haystack import GeneratedHaystack
 from ropewalk.proof.plan import Prompts, check_lengths_hold, in_words, lay_first, make_plan
-from ropewalk.proof.progress import ProofListener
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.prove import Proof, prove
 from ropewalk.proof.reading import reading
@@ -148,7 +148,7 @@ class Spoilt:
 
 def proved(settings: ProofSettings, out: Path) -> tuple[Proof, str]:
     said: list[str] = []
-    proof = prove(replace(settings, out=out), ProofListener(note=said.append))
+    proof = prove(replace(settings, out=out), Listener(note=said.append))
     return proof, "\n".join(said)
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import LengthError, StoreError, UsageError
+from ropewalk.listener import Listener
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row, Sharing
 from ropewalk.proof.facts import IDENTITY
-from ropewalk.proof.progress import Event, ProofListener
+from ropewalk.proof.progress import Event
 from ropewalk.proof.prove import Proof, default_lengths, prove
 from ropewalk.proof.settings import DEFAULT_DEPTHS, DEFAULT_TRIALS, ProofSettings
 from ropewalk.proof.statistics.tally import summarise
@@ -33,7 +34,7 @@ def asked_by(settings: ProofSettings) -> tuple[Proof, list[Row]]:
         if event.row is not None:
             new.append(event.row)
 
-    return prove(settings, ProofListener(event=note)), new
+    return prove(settings, Listener(event=note)), new
 
 
 @pytest.fixture(scope="module")

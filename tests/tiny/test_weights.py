@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from ropewalk.findings import audit
+from ropewalk.listener import Listener
 from ropewalk.models.load import load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.proof.cells import Cell, Outcome, Sharing
-from ropewalk.proof.progress import ProofListener
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.prove import prove
 from ropewalk.proof.settings import ProofSettings
@@ -77,7 +77,7 @@ def test_by_default_it_is_asked_what_it_learned(tmp_path: Path) -> None:
     said: list[str] = []
     proof = prove(
         ProofSettings("tiny", depths=(0.0, 0.5), trials=2, controls=0, out=tmp_path / "run"),
-        ProofListener(note=said.append),
+        Listener(note=said.append),
     )
     assert proof.summary.lengths == (256, 512, 1024, 2048)
     assert (proof.summary.trained_length, proof.summary.trained_source) == (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 import typer
 
 from ropewalk.cli import prove_options as o
-from ropewalk.cli.output import console, show_path, tell
-from ropewalk.cli.places import check_can_hold, check_file
+from ropewalk.cli.output import print_result, show_path, tell
 from ropewalk.cli.typed import part, with_options
 from ropewalk.errors import INTERRUPTED, UsageError
+from ropewalk.files import check_can_hold, check_file
 
 if TYPE_CHECKING:
     from ropewalk.proof.endpoint.subject import EndpointSettings
@@ -88,15 +87,11 @@ def endpoint_settings(
 def run_with_progress(settings: ProofSettings) -> Proof:
     """Run a proof with a bar on stderr. Ctrl-C before there is anything to show exits."""
     from ropewalk.cli.progress import ProofProgress
-    from ropewalk.proof.progress import ProofListener
     from ropewalk.proof.prove import DryRun, prove
 
     try:
         with ProofProgress() as progress:
-            listener = ProofListener(
-                progress.say, progress.share, progress.planned, progress.note, progress.event
-            )
-            return prove(settings, listener)
+            return prove(settings, progress.listener())
     except DryRun:
         raise typer.Exit from None
     except KeyboardInterrupt:
@@ -114,15 +109,7 @@ def show_results(
     from ropewalk.files import write_whole
     from ropewalk.proof.export import rows_to_csv
 
-    if as_json:
-        from ropewalk.proof.export import run_to_json
-
-        document = run_to_json(proof.summary, proof.rows, proof.tasks)
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-    else:
-        from ropewalk.report.task_text import print_tasks
-
-        print_tasks(console(), proof.tasks or {"single": proof.summary})
+    print_result(proof, as_json=as_json)
     if csv is not None:
         write_whole(csv, rows_to_csv(proof.rows))
     write_pages(proof, html, as_json=as_json)
@@ -135,7 +122,7 @@ def show_results(
 def write_pages(proof: Proof, html: Path | None, *, as_json: bool) -> None:
     """The report into the run folder, and where `html` says, and say where they are."""
     from ropewalk.files import write_whole
-    from ropewalk.report.run_folder import write_report
+    from ropewalk.report.prompts import write_report
 
     report = write_report(proof)
     (tell if as_json else show_path)(f"report: {report}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ropewalk.findings import audit
+from ropewalk.listener import Listener
 from ropewalk.models.dtypes import dtype_word
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import read_spec, resolve
@@ -17,7 +18,6 @@ from ropewalk.proof.ask import Alone, Shared
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.plan import CostModel
-from ropewalk.proof.progress import ProofListener
 from ropewalk.proof.prove import default_lengths, planned
 from ropewalk.proof.settings import ProofSettings, as_stated
 from ropewalk.proof.subject import OpenedModel, Subject
@@ -49,7 +49,7 @@ class NamedFiles:
         lengths = self.settings.lengths or default_lengths(self._spec.claimed.tokens)
         planned(self.settings, lengths, Sharing.NONE)
 
-    def opened(self, tell: ProofListener) -> Iterator[LocalModel]:
+    def opened(self, tell: Listener) -> Iterator[LocalModel]:
         """Load the model and see that it rotates by the schedule that was read."""
         settings, files, spec = self.settings, self._files, self._spec
         tell.say("loading torch and transformers")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from ropewalk.proof.cells import JUDGED, Cell, Control, Outcome, Row, Sharing
@@ -38,18 +37,6 @@ class Event:
     tokens_total: int
     eta_seconds: float
     row: Row | None
-
-
-@short
-@dataclass(frozen=True, slots=True)
-class ProofListener:
-    """Who is told how a proof goes on: phases, shares of them, the plan, notes, cells."""
-
-    say: Callable[[str], None] = lambda _: None
-    share: Callable[[int, int], None] = lambda _done, _total: None
-    planned: Callable[[Plan, Path], None] = lambda _plan, _folder: None
-    note: Callable[[str], None] = lambda _: None
-    event: Callable[[Event], None] = lambda _: None
 
 
 @short

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ropewalk.errors import LengthError
 from ropewalk.findings import Audit
+from ropewalk.listener import Listener
 from ropewalk.proof.ask import Asking, ask
 from ropewalk.proof.calibration import ask_both_ways, calibration_plan
 from ropewalk.proof.cells import Calibrate, Cell, Row, Sharing
@@ -38,7 +39,7 @@ from ropewalk.proof.plan import (
     in_words,
     make_plan,
 )
-from ropewalk.proof.progress import ASKING, ProofListener, RunResult
+from ropewalk.proof.progress import ASKING, RunResult
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.reading import Budget, ReadCost, default_calibrate, reading
 from ropewalk.proof.settings import RUNS, ProofSettings, go_on
@@ -48,11 +49,12 @@ from ropewalk.proof.subject import NamedModel, OpenedModel, Subject
 from ropewalk.proof.subjects.branches import Sharable
 from ropewalk.proof.summary import RunSummary
 from ropewalk.short import short_with
+from ropewalk.shown import Shown
 
 
 @short_with("summary.effective", "result")
 @dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Shown):
     """A proof that has run, or has been interrupted: where it lies and what it says."""
 
     folder: Path
@@ -69,13 +71,13 @@ class DryRun(Exception):  # noqa: N818 - nothing went wrong
     """The plan has been told, and no more was asked for."""
 
 
-def prove(settings: ProofSettings, listener: ProofListener | None = None) -> Proof:
+def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
     """Run a proof, or go on with the one that lies in its run folder.
 
     Raises DryRun where that is all that was asked for, and otherwise an error of
     `ropewalk.errors`; what was answered before it stays in the run folder.
     """
-    tell = listener or ProofListener()
+    tell = listener or Listener()
     deadline = None if settings.minutes is None else time.monotonic() + 60 * settings.minutes
     settings.check()
     named = _named(settings)
@@ -138,7 +140,7 @@ class _Session:
 
     settings: ProofSettings
     model: OpenedModel
-    tell: ProofListener
+    tell: Listener
     plan: Plan
     alone: PromptMaker
     able: Sharable = field(default_factory=lambda: Sharable(Sharing.NONE))
@@ -150,7 +152,7 @@ class _Session:
 
     @classmethod
     def begun(
-        cls, settings: ProofSettings, model: OpenedModel, texts: Texts, tell: ProofListener
+        cls, settings: ProofSettings, model: OpenedModel, texts: Texts, tell: Listener
     ) -> _Session:
         """Plan what is asked, decide what prompts share, and check that every length holds some.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 from ropewalk.errors import EndpointError, UsageError
+from ropewalk.listener import Listener
 from ropewalk.models.tokenizer import load_tokenizer
 from ropewalk.proof.cells import Calibrate
 from ropewalk.proof.endpoint.client import (
@@ -44,7 +45,6 @@ from ropewalk.proof.endpoint.work import Served, Server
 from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.haystack import GeneratedHaystack
 from ropewalk.proof.plan import Make
-from ropewalk.proof.progress import ProofListener
 from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.subject import OpenedModel, Subject
 from ropewalk.proof.tokens import Tokens
@@ -66,7 +66,7 @@ class NamedServer:
         self.asked_as: tuple[str, ...] = ()
         self._given = _check(settings)
 
-    def opened(self, tell: ProofListener) -> Iterator[ServedModel]:
+    def opened(self, tell: Listener) -> Iterator[ServedModel]:
         """Find out what the servers are; every request ends with the proof."""
         given, settings = self._given, self.settings
         gate = RequestGate(given.requests_per_minute, given.tokens_per_minute)

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ropewalk.findings import Audit
+from ropewalk.listener import Listener
 from ropewalk.proof.cells import Answer, Prompt, Sharing
 from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.plan import CostModel, Make
-from ropewalk.proof.progress import Pace, ProofListener
+from ropewalk.proof.progress import Pace
 from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.subjects.branches import Sharable
 from ropewalk.proof.tokens import Tokens
@@ -111,5 +112,5 @@ class NamedModel(Protocol):
     asked_as: tuple[str, ...]
     """What to say of that."""
 
-    def opened(self, tell: ProofListener) -> Iterator[OpenedModel]:
+    def opened(self, tell: Listener) -> Iterator[OpenedModel]:
         """Load it, or meet the server; yields once, and closes what it opened."""

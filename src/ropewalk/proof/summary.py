@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from ropewalk.proof.cells import Outcome
 from ropewalk.short import short, short_with
+from ropewalk.shown import Shown
 
 
 @short
@@ -132,7 +133,7 @@ class Reason:
 
 @short_with("effective", "trained_length", "claimed_length", "trials", "lengths")
 @dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(Shown):
     """All of a run. `cells` holds every planned field, asked or not, lengths then depths."""
 
     lengths: tuple[int, ...]

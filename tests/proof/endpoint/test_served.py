@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import EndpointError
+from ropewalk.listener import Listener
 from ropewalk.proof.cells import Control, Outcome, Row, Sharing
 from ropewalk.proof.endpoint.replies import cached_share
 from ropewalk.proof.endpoint.subject import EndpointSettings
-from ropewalk.proof.progress import ProofListener
 from ropewalk.proof.prove import Proof, prove
 from ropewalk.proof.settings import ProofSettings
 
@@ -173,7 +173,7 @@ def test_two_servers_share_the_trials_and_one_that_dies_leaves_its_work_to_the_o
             dying.down = True
 
     settings = at(replace(GRID, out=tmp_path / "run"), steady.url, dying.url)
-    proof = prove(settings, ProofListener(note=said.append, event=note))
+    proof = prove(settings, Listener(note=said.append, event=note))
     assert table(proof) == table(undisturbed)
     assert dying.bodies
     assert any(line.startswith(f"{dying.url} is gone") for line in said)
@@ -194,7 +194,7 @@ def test_answers_are_kept_one_by_one_and_the_same_call_asks_only_what_is_missing
 
     settings = at(replace(GRID, out=tmp_path / "run"), through.url)
     with pytest.raises(EndpointError, match="no server answers any more") as error:
-        prove(settings, ProofListener(event=note))
+        prove(settings, Listener(event=note))
     assert through.url in str(error.value)
     through.down = False
     before = len(through.bodies)
