@@ -37,7 +37,8 @@ from ropewalk.extension.session import extend
 from ropewalk.extension.settings import DEFAULT_DEPTHS, ExtendSettings
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.proof.cells import Outcome, Sharing
-from ropewalk.proof.prove import ProofSettings, prove
+from ropewalk.proof.prove import prove
+from ropewalk.proof.settings import ProofSettings
 from ropewalk.report import document_of, terminal
 from ropewalk.rope.spec import PositionSpec
 

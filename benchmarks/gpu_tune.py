@@ -303,7 +303,8 @@ def _prove(
     proof = prove(
         ProofSettings(
             model=str(model), lengths=(options.length // 2, options.length), depths=DEPTHS,
-            trials=options.trials, out=out, device=options.device, controls=0, seconds=seconds,
+            trials=options.trials, out=out, device=options.device, controls=0,
+            minutes=seconds / 60,
             dtype="fp32" if options.device == "cpu" else "bf16", sharing=Sharing.PREFIX,
         )
     )  # fmt: skip
@@ -323,8 +324,8 @@ def _tuned(
 ) -> tuple[Path, list[str], dict[str, Any]]:
     """The tuned model, lines and figures of its training."""
     from ropewalk.extension.tune.session import tune
-    from ropewalk.listener import Listener
     from ropewalk.extension.tune.settings import Mix, TuneSettings
+    from ropewalk.listener import Listener
     from ropewalk.report import document_of, terminal
 
     steps = max(1, plan.steps)

@@ -20,11 +20,12 @@ from pathlib import Path
 
 from benchmarks.closing import Row, closing_line
 from ropewalk.models.tokenizer import load_tokenizer
-from ropewalk.proof.calibration import Calibrate, plan_calibration
-from ropewalk.proof.documents import DocumentMaker
-from ropewalk.proof.plan import Laying, in_words, make_plan
+from ropewalk.proof.calibration import plan_calibration
+from ropewalk.proof.cells import Calibrate
+from ropewalk.proof.documents import DocumentMaker, check_documents
+from ropewalk.proof.plan import Prompts, in_words, make_plan
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.proof import default_lengths
+from ropewalk.proof.prove import default_lengths
 from ropewalk.proof.settings import DEFAULT_DEPTHS, DEFAULT_DOCUMENTS
 from ropewalk.proof.tokens import Tokens
 
@@ -49,14 +50,14 @@ def lay_out(tokens: Tokens, seed: int) -> tuple[int, list[str]]:
     """How many prompts of a seed were laid out, and what could not be."""
     plan = make_plan(default_lengths(CLAIMED), DEFAULT_DEPTHS, DEFAULT_DOCUMENTS)
     make = DocumentMaker(PromptMaker(tokens, seed), plan.lengths, plan.depths)
-    make.check()
+    check_documents(make, plan.lengths, plan.depths)
     laid, faults = 0, []
     calibrated = plan_calibration(plan, Calibrate.SHORT, seed)
     for maker, cells in ((make, plan.cells), (make.independent, calibrated)):
-        laying = Laying(maker)
-        prompts = laying.all(cells)
+        laid_out = Prompts(maker)
+        prompts = laid_out.all(cells)
         laid += len(prompts)
-        faults += [in_words(laying.left_out)] if laying.left_out else []
+        faults += [in_words(laid_out.left_out)] if laid_out.left_out else []
         faults += [
             f"{prompt.cell} has {prompt.length} tokens"
             for prompt in prompts

@@ -42,13 +42,14 @@ from benchmarks.proof_memory import WAYS, measured
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install, schedule_at
-from ropewalk.proof.ask import run, run_shared
+from ropewalk.proof.ask import Alone, Asking, Shared, ask
 from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt, Sharing
 from ropewalk.proof.documents import DocumentMaker
-from ropewalk.proof.plan import Plan, make_plan, parse_depths
+from ropewalk.proof.facts import RunFacts
+from ropewalk.proof.plan import Plan, Prompts, make_plan, parse_depths
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.reading import share, tokens
-from ropewalk.proof.store import IDENTITY, Store
+from ropewalk.proof.store import Store
 from ropewalk.proof.subjects.local import LocalSubject, SharingLocal
 from ropewalk.proof.tokens import Tokens
 
@@ -107,10 +108,9 @@ class Bench:
         self.single = PromptMaker(text)
         self.nested = DocumentMaker(self.single, size.lengths, DEPTHS)
         turn: Callable[[int], None] = lambda length: install(loaded.model, spec, length)  # noqa: E731
-        self.alone = LocalSubject(loaded.model, text, set_length=turn)
-        self.shared = SharingLocal(
-            loaded.model, text, set_length=turn, regime=lambda length: schedule_at(spec, length)
-        )
+        self.alone = Alone(LocalSubject(loaded.model, text, set_length=turn))
+        regime: Callable[[int], str] = lambda length: schedule_at(spec, length)  # noqa: E731
+        self.shared = Shared(SharingLocal(loaded.model, text, set_length=turn, regime=regime))
         self.plan = make_plan(size.lengths, DEPTHS, size.documents, control_trials=0)
         loaded.model(loaded.model.dummy_inputs["input_ids"])
 
@@ -123,12 +123,10 @@ class Bench:
         make = self.nested if sharing is Sharing.NESTED else self.single
         with tempfile.TemporaryDirectory() as folder:
             begun, worked = time.perf_counter(), time.process_time()
-            with Store.open(Path(folder), dict.fromkeys(IDENTITY, "benchmark")) as store:
-                given = (store, lambda prompt: str(hash(prompt.token_ids)), lambda _: None)
-                if sharing is Sharing.NONE:
-                    run(plan, make, self.alone, *given)
-                else:
-                    run_shared(plan, make, self.shared, *given, sharing=sharing)
+            with Store.open(Path(folder), RunFacts(model="benchmark")) as store:
+                asking = Asking(store, lambda prompt: str(hash(prompt.token_ids)))
+                subject = self.alone if sharing is Sharing.NONE else self.shared
+                ask(plan, Prompts(make), subject, asking, sharing)
                 rows = store.rows()
             spent = Spent(time.perf_counter() - begun, time.process_time() - worked)
         assert {row.cell for row in rows} == set(plan.cells)
@@ -175,7 +173,7 @@ def nested_as_alone(bench: Bench, answers: dict[Cell, Answer]) -> tuple[int, flo
         for cell in answers
         if cell.trial == 0 and cell.length in bench.size.lengths[:3] and cell.depth in DEPTHS[::5]
     ]
-    whole = {cell: bench.alone.answer(bench.nested(cell)) for cell in cells}
+    whole = {cell: bench.alone.model.answer(bench.nested(cell)) for cell in cells}
     return len(cells), agree(whole, answers)
 
 
@@ -244,8 +242,8 @@ def measure_demo(size: Size) -> dict[str, object]:
         "seconds": seconds,
         "seconds of the processor": work,
         "answers": len(rows),
-        "calibration": facts.get("calibration", said[-300:]),
-        "fell back": facts.get("fallback", ""),
+        "calibration": facts.calibration or said[-300:],
+        "fell back": str(facts.fallback or ""),
     }
 
 

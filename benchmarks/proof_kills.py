@@ -23,7 +23,7 @@ from typing import Any
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
 from ropewalk.proof.cells import Cell, Row, Sharing
-from ropewalk.proof.facts import summary_of
+from ropewalk.proof.statistics.tally import summary_of
 from ropewalk.proof.store import Store
 from ropewalk.report.lines import text_lines
 from ropewalk.report.proof_map import heat_map
@@ -85,7 +85,7 @@ def table(folder: Path) -> tuple[object, ...]:
     with Store.read(folder) as store:
         facts = store.facts()
         found = summary_of(store.rows(), facts)
-    verdicts = (found.columns, found.effective, found.controls, facts.get("calibration"))
+    verdicts = (found.columns, found.effective, found.controls, facts.calibration)
     return (text_lines([heat_map(found)], 80), *verdicts)
 
 

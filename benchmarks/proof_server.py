@@ -28,8 +28,8 @@ from ropewalk.proof.cells import Outcome, Sharing
 from ropewalk.proof.endpoint.replies import cached_share
 from ropewalk.proof.endpoint.subject import EndpointSettings
 from ropewalk.proof.plan import parse_depths, parse_lengths
-from ropewalk.proof.prove import ProofSettings
-from ropewalk.proof.served import prove_endpoint
+from ropewalk.proof.prove import prove
+from ropewalk.proof.settings import ProofSettings
 
 REACH = 0.8
 SERVE = Path(__file__).parents[1] / "tests" / "conformance" / "llamacpp" / "serve.py"
@@ -72,7 +72,7 @@ def measured(order: str, grid: ProofSettings, folder: Path) -> dict[str, float]:
             sharing=Sharing.NESTED if order == "nested" else Sharing.PREFIX,
         )
         begun = time.perf_counter()
-        proof = prove_endpoint(settings)
+        proof = prove(settings)
         seconds = time.perf_counter() - begun
     cached, tokens = cached_share(proof.rows)
     assert all(row.answer.outcome is not Outcome.TRUNCATED for row in proof.rows)

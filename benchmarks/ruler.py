@@ -31,7 +31,7 @@ from ropewalk.proof.cells import Cell, Outcome, Prompt
 from ropewalk.proof.needles import draw_words, listed
 from ropewalk.proof.plan import parse_lengths
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.statistics import wilson
+from ropewalk.proof.statistics.intervals import wilson
 from ropewalk.proof.subjects.local import LocalSubject
 from ropewalk.proof.tokens import Tokens
 from ropewalk.proof.words import SUBJECTS

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ropewalk.cli.prove import run_with_progress
-from ropewalk.proof.calibration import Calibrate
-from ropewalk.proof.cells import Sharing
-from ropewalk.proof.prove import Proof, ProofSettings
+from ropewalk.proof.cells import Calibrate, Sharing
+from ropewalk.proof.prove import Proof
+from ropewalk.proof.settings import ProofSettings
 from ropewalk.report import document_of, terminal
 
 DOCUMENTS = 4

@@ -22,7 +22,8 @@ import ropewalk
 from ropewalk.explain.trace import trace
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.loss_run import LossSettings, measure
-from ropewalk.proof.prove import ProofSettings, prove
+from ropewalk.proof.prove import prove
+from ropewalk.proof.settings import ProofSettings
 from ropewalk.short import MOST, short, short_with
 from ropewalk.tables.health.check import HealthOptions, check_health
 from ropewalk.tables.movement import compare as compare_tables

@@ -149,7 +149,7 @@ class Done:
 
     def facts(self) -> dict[str, str]:
         with Store.read(self.folder) as store:
-            return store.facts()
+            return store.facts().said()
 
 
 Prove = Callable[..., Done]

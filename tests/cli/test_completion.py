@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import subprocess
@@ -107,10 +108,9 @@ def test_the_words_are_those_that_are_allowed() -> None:
     from ropewalk.extension import settings as extend
     from ropewalk.extension.tune import settings as tune
     from ropewalk.models import dtypes, resolve
-    from ropewalk.proof.calibration import Calibrate
-    from ropewalk.proof.cells import Sharing
-    from ropewalk.proof.tasks.suite import SUITES, parse_tasks
-    from ropewalk.proof.tasks.suite import TASKS as ASKED
+    from ropewalk.proof.cells import Calibrate, Sharing
+    from ropewalk.proof.tasks import SUITES, parse_tasks
+    from ropewalk.proof.tasks import TASKS as ASKED
 
     assert DTYPES == dtypes.DTYPES
     assert list(KNOWN) == sorted(resolve.KNOWN)
@@ -172,3 +172,19 @@ def test_nothing_heavy_is_imported_for_a_completion() -> None:
         assert done.stdout.endswith("[]\n")
         # A third of a second on a free machine; this bound holds on a busy one.
         assert time.monotonic() - started < 5
+
+
+def test_the_defaults_that_the_help_of_prove_prints_are_those_of_its_settings() -> None:
+    from ropewalk.cli import prove_options as o
+    from ropewalk.cli.prove import prove_command
+    from ropewalk.cli.typed import part
+    from ropewalk.proof.endpoint.subject import EndpointSettings
+    from ropewalk.proof.settings import ProofSettings
+
+    given = {
+        name: None if parameter.default is inspect.Parameter.empty else parameter.default
+        for name, parameter in inspect.signature(prove_command).parameters.items()
+    } | {"model": "tiny"}
+    assert ProofSettings(**part(given, o.ProofOptions)) == ProofSettings("tiny")
+    url = ("http://h/v1",)
+    assert EndpointSettings(url, **part(given, o.ServerOptions)) == EndpointSettings(url)

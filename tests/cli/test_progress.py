@@ -16,8 +16,10 @@ from safetensors.torch import save_file
 from ropewalk.cli.progress import SECONDS_BETWEEN_LINES, Progress, ProofProgress
 from ropewalk.cli.tune_progress import TuneProgress
 from ropewalk.extension.tune.loop import StepResult
-from ropewalk.proof.calibration import Calibrate
-from ropewalk.proof.prove import ProofListener, ProofSettings, prove
+from ropewalk.proof.cells import Calibrate
+from ropewalk.proof.progress import ProofListener
+from ropewalk.proof.prove import prove
+from ropewalk.proof.settings import ProofSettings
 
 
 class Clock:

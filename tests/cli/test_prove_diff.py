@@ -10,6 +10,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from ropewalk.proof.cells import Answer, Cell, Outcome, Row
+from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.store import Store
 
 Run = Callable[..., CompletedProcess[str]]
@@ -19,7 +20,7 @@ Run = Callable[..., CompletedProcess[str]]
 def runs(tmp_path: Path) -> tuple[Path, Path]:
     """Two run folders that asked the same eight prompts; the second missed all."""
     for name, outcome, rope in (("a", Outcome.HIT, "as shipped"), ("b", Outcome.MISS, "linear:4")):
-        with Store.open(tmp_path / name, {"name": "m", "rope": rope, "schedule": rope}) as store:
+        with Store.open(tmp_path / name, RunFacts(name="m", rope=rope, schedule=rope)) as store:
             for trial in range(8):
                 cell = Cell(512, 0.5, trial)
                 answer = Answer(outcome, -1.0 - 0.1 * trial, "x", 0.1)

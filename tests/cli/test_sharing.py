@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import StoreError
+from ropewalk.proof.ask import Asking
 from ropewalk.proof.calibration import judge
 from ropewalk.proof.cells import Row, Sharing
-from ropewalk.proof.local import Asking, LocalRun
 from ropewalk.proof.progress import RunResult
 from ropewalk.proof.store import Store
 from tests.cli.conftest import Prove, environment
@@ -124,11 +124,11 @@ def test_a_real_difference_falls_back_to_shared_beginnings_and_stays_there(
     prove: Prove, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ropewalk.proof.local.judge", lambda *given: replace(judge(*given), real=True)
+        "ropewalk.proof.calibration.judge", lambda *given: replace(judge(*given), real=True)
     )
     grid = (*GRID, "--sharing", "nested", "--calibrate", "short")
     done = prove(tiny_model, *grid)
-    assert done.facts()["fallback"] == "prefix"
+    assert done.facts()["fallback"].startswith("from nested prompts")
     prefix = [row for row in done.rows() if row.sharing is Sharing.PREFIX]
     assert len(prefix) == 14
     assert "all depths" in done.out
@@ -142,12 +142,13 @@ def test_a_calibration_that_takes_half_of_the_time_is_given_up_and_the_map_is_dr
 ) -> None:
     given: list[float] = []
 
-    def slow(_self: LocalRun, _mode: object, _seed: int, asking: Asking) -> tuple[None, RunResult]:
+    def slow(*arguments: Any) -> tuple[None, RunResult]:
+        asking: Asking = arguments[4]
         assert asking.deadline is not None
         given.append(asking.deadline - time.monotonic())
         return None, RunResult(0, 14, 0, interrupted=False, out_of_time=True)
 
-    monkeypatch.setattr(LocalRun, "calibrate", slow)
+    monkeypatch.setattr("ropewalk.proof.prove.ask_both_ways", slow)
     done = prove(tiny_model, *GRID, "--sharing", "nested", "--calibrate", "short", "--minutes", "4")
     assert 90 < given[0] < 121
     assert "not finished in half of the time" in done.facts()["calibration"]

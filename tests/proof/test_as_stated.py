@@ -9,8 +9,7 @@ import pytest
 
 from ropewalk.errors import UsageError
 from ropewalk.models.resolve import ModelFiles, resolve
-from ropewalk.proof.calibration import Calibrate
-from ropewalk.proof.cells import Sharing
+from ropewalk.proof.cells import Calibrate, Sharing
 from ropewalk.proof.settings import KEY, ProofSettings, Stated, as_stated, stated
 
 TOLD = {"tasks": ["single"], "sharing": "prefix", "lengths": [256, 512]}

@@ -10,17 +10,14 @@ import pytest
 from ropewalk.cli.show import find_row
 from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
-from ropewalk.proof.facts import by_task, without_guessing
+from ropewalk.proof.facts import RunFacts
+from ropewalk.proof.statistics.tally import by_task, without_guessing
 from ropewalk.report import document_of, terminal
 from ropewalk.report.prompts import cell_name
 
-FACTS = {
-    "lengths": "100,200",
-    "depths": "0.0,1.0",
-    "trials": "6",
-    "controls": "0",
-    "tasks": "single,order,documents",
-}
+FACTS = RunFacts(
+    lengths=(100, 200), depths=(0.0, 1.0), trials=6, tasks=("single", "order", "documents")
+)
 
 
 def rows_of(task: str, hits: int) -> list[Row]:

@@ -9,14 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ropewalk.proof.calibration import (
-    SHORT_CELLS,
-    Calibrate,
-    CalibrationPair,
-    judge,
-    plan_calibration,
-)
-from ropewalk.proof.cells import Answer, Cell, Control, Outcome
+from ropewalk.proof.calibration import SHORT_CELLS, CalibrationPair, judge, plan_calibration
+from ropewalk.proof.cells import Answer, Calibrate, Cell, Control, Outcome
 from ropewalk.proof.plan import make_plan
 
 DEPTHS = tuple(step / 10 for step in range(11))

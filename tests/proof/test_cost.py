@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ropewalk.proof.calibration import Calibrate
-from ropewalk.proof.cells import Cell, Prompt, Sharing
-from ropewalk.proof.plan import CostModel, make_plan
+from ropewalk.proof.cells import Calibrate, Cell, Prompt, Sharing
+from ropewalk.proof.plan import CostModel, Prompts, make_plan
 from ropewalk.proof.reading import Budget, ReadCost, default_calibrate, reading
 
 
@@ -24,7 +23,7 @@ PLAN = make_plan([100, 300], [0.25, 0.75], trials=4, control_trials=0)
 
 
 def test_prompts_by_themselves_and_documents_read_once_are_counted_as_they_are() -> None:
-    read = reading(PLAN, make_prompt)
+    read = reading(PLAN, Prompts(make_prompt))
     assert read.independent == read.tokens(Sharing.NONE) == 4 * 2 * (100 + 300)
     # Of each document 292 tokens once, and four questions of 8.
     assert read.shared == read.tokens(Sharing.NESTED) == 4 * (292 + 4 * 8)
@@ -33,7 +32,7 @@ def test_prompts_by_themselves_and_documents_read_once_are_counted_as_they_are()
 
 def test_seconds_follow_the_cost_of_every_piece() -> None:
     """At a second a token and nothing for what stands before, seconds are tokens."""
-    read = reading(PLAN, make_prompt)
+    read = reading(PLAN, Prompts(make_prompt))
     even = CostModel(per_token=1.0, per_token_squared=0.0)
     assert read.seconds(Sharing.NONE, even) == read.independent
     assert read.seconds(Sharing.PREFIX, even) == read.shared
@@ -49,7 +48,7 @@ def test_an_empty_plan_saves_nothing() -> None:
 
 
 def test_calibration_is_the_default_only_where_it_reads_less_than_nesting_saves() -> None:
-    read = reading(PLAN, make_prompt)
+    read = reading(PLAN, Prompts(make_prompt))
     saved = 3200 - 1296
     assert default_calibrate(read, saved - 1) is Calibrate.SHORT
     assert default_calibrate(read, saved) is Calibrate.OFF

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from ropewalk.models.tokenizer import load_tokenizer
-from ropewalk.proof.calibration import Calibrate, plan_calibration
-from ropewalk.proof.cells import Cell, Control, Prompt
-from ropewalk.proof.documents import DocumentMaker
+from ropewalk.proof.calibration import plan_calibration
+from ropewalk.proof.cells import Calibrate, Cell, Control, Prompt
+from ropewalk.proof.documents import DocumentMaker, check_documents
 from ropewalk.proof.plan import make_plan, parse_lengths
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.proof import default_lengths
+from ropewalk.proof.prove import default_lengths
 from ropewalk.proof.settings import DEFAULT_DEPTHS, DEFAULT_DOCUMENTS
 from ropewalk.proof.tokens import Tokens
 
@@ -65,7 +65,7 @@ def lay_out(tokens: Tokens, lengths: tuple[int, ...], documents: int) -> int:
     """
     plan = make_plan(lengths, DEFAULT_DEPTHS, DEFAULT_DOCUMENTS)
     make = DocumentMaker(PromptMaker(tokens, 0), plan.lengths, plan.depths)
-    make.check()
+    check_documents(make, plan.lengths, plan.depths)
     calibrated = plan_calibration(plan, Calibrate.SHORT, 0)
     for cell in calibrated:
         check(make.independent(cell), cell)

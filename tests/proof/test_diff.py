@@ -13,6 +13,7 @@ from scipy import stats
 from ropewalk.errors import StoreError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row, Sharing
 from ropewalk.proof.diff import KeptRun, compare
+from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.statistics.paired import holm
 from ropewalk.proof.store import Store
 
@@ -152,14 +153,14 @@ def test_runs_without_a_shared_prompt_are_refused_in_one_sentence() -> None:
 
 
 def test_a_run_is_read_from_its_folder_as_it_was_kept(tmp_path: Path) -> None:
-    rows = grid(hit)[:5]
+    rows, facts = grid(hit)[:5], RunFacts(model="m", sharing=Sharing.NONE, name="tiny")
     for name in "ab":
-        with Store.open(tmp_path / name, FACTS) as store:
+        with Store.open(tmp_path / name, facts) as store:
             for row, text in rows:
                 store.add(row, text)
     read = KeptRun.read(tmp_path / "a")
     assert [row for row, _ in read.rows] == sorted((row for row, _ in rows), key=lambda r: r.cell)
-    assert read.facts == FACTS
+    assert read.facts == facts.said()
     assert compare(read, KeptRun.read(tmp_path / "b")).overall.both == 5
 
 

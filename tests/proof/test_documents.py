@@ -13,8 +13,8 @@ import pytest
 
 from ropewalk.errors import LengthError
 from ropewalk.proof.cells import Cell, Control, Outcome, Prompt, Sharing
-from ropewalk.proof.documents import INTRODUCTION, DocumentMaker
-from ropewalk.proof.plan import make_plan
+from ropewalk.proof.documents import INTRODUCTION, DocumentMaker, check_documents
+from ropewalk.proof.plan import Prompts, make_plan
 from ropewalk.proof.prompt import CHAT_ANSWER_TOKENS, PromptMaker
 from ropewalk.proof.reading import Budget, reading, share, tokens
 from ropewalk.proof.subjects.local import LocalSubject
@@ -161,7 +161,7 @@ def test_the_plan_says_what_its_own_prompts_read(tiny_tokenizer: Callable[[str],
     make = maker_of(tiny_tokenizer("bos"))
     plan = make_plan((512, 1024, 2048), DEPTHS, 3, 1)
     make = DocumentMaker(make.single, plan.lengths, plan.depths)
-    said = reading(plan, make)
+    said = reading(plan, Prompts(make))
     prompts = [make(cell) for cell in plan.cells]
     alone = sum(len(prompt.token_ids) for prompt in prompts)
     shared = sum(tokens(share([p for p in prompts if p.cell.trial == trial])) for trial in range(3))
@@ -170,7 +170,7 @@ def test_the_plan_says_what_its_own_prompts_read(tiny_tokenizer: Callable[[str],
     assert said.saving > 4
     budget = Budget(Sharing.NESTED, len(plan.cells), 40_000, 1_000_000)
     assert budget.lines(2.5)[1] == "price: 0.10; without sharing 2.50"
-    single = reading(plan, make.single)
+    single = reading(plan, Prompts(make.single))
     assert single.saving > 1.5
 
 
@@ -180,13 +180,17 @@ def test_too_many_facts_for_a_length_are_told_before_anything_is_asked(
     single = PromptMaker(Tokens(tiny_tokenizer("bos")))
     depths = tuple(step / 20 for step in range(21))
     with pytest.raises(LengthError, match="300 tokens cannot hold the facts of 21 depths"):
-        DocumentMaker(single, (300, 1000), depths).check()
-    DocumentMaker(single, (1000,), DEPTHS).check()
+        checked(DocumentMaker(single, (300, 1000), depths))
+    checked(DocumentMaker(single, (1000,), DEPTHS))
     short = DocumentMaker(
         PromptMaker(Tokens(tiny_tokenizer("bos")), sentences=OWN_TEXT[:9]), (2000,), DEPTHS
     )
     with pytest.raises(LengthError, match=r"holds \d+ tokens of sentences, facts included"):
-        short.check()
+        checked(short)
+
+
+def checked(make: DocumentMaker) -> None:
+    check_documents(make, make.lengths, make.depths)
 
 
 SAME = """

@@ -6,7 +6,8 @@ import pytest
 
 from ropewalk.proof.cells import Answer, Cell, Outcome, Row
 from ropewalk.proof.export import COLUMNS, rows_to_csv, run_to_json
-from ropewalk.proof.statistics import RelativeThreshold, summarise
+from ropewalk.proof.statistics.tally import summarise
+from ropewalk.proof.statistics.verdicts import RelativeThreshold
 
 
 def a_row(printed: str = "said", log_probability: float | None = -0.5) -> Row:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from ropewalk.errors import StoreError
 from ropewalk.proof.cells import Answer, Cell, Outcome, Row, Sharing
-from ropewalk.proof.facts import by_task, grown_fact, own_rows, plan_facts, summary_of
+from ropewalk.proof.facts import RunFacts, read, with_plan, written
 from ropewalk.proof.plan import Plan, make_plan
-from ropewalk.proof.statistics import AbsoluteThreshold, RelativeThreshold, summarise
+from ropewalk.proof.statistics.tally import by_task, own_rows, summarise, summary_of
+from ropewalk.proof.statistics.verdicts import AbsoluteThreshold, RelativeThreshold
 from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec
 
 ROWS = [
@@ -37,7 +39,7 @@ def spec(claimed: int | None, trained: int | None) -> PositionSpec:
 def test_texts_give_back_grid_threshold_and_lengths(
     threshold: RelativeThreshold | AbsoluteThreshold, lengths: tuple[int | None, int | None]
 ) -> None:
-    facts = plan_facts(PLAN, threshold, spec(*lengths))
+    facts = read(written(with_plan(RunFacts(), PLAN, threshold, spec(*lengths))))
     summary = summary_of(ROWS, facts)
     wanted = summarise(
         ROWS,
@@ -49,7 +51,10 @@ def test_texts_give_back_grid_threshold_and_lengths(
         claimed_source="max_position_embeddings",
         trained_length=lengths[1],
         trained_source="somewhere" if lengths[1] else "",
-        facts={**facts, "asked": "8 prompts, 12,000 tokens, 4 s, 3,000 tokens a second"},
+        facts={
+            **facts.said(),
+            "asked": "8 prompts, 12,000 tokens, 4 s, 3,000 tokens a second",
+        },
     )
     assert summary == wanted
 
@@ -57,7 +62,7 @@ def test_texts_give_back_grid_threshold_and_lengths(
 def test_prompts_that_did_not_fit_are_not_counted_as_read() -> None:
     answer = Answer(Outcome.OVERFLOW, None, "the learned table has 512 positions", 0.0)
     too_long = Row(Cell(3000, 0.0, 0), 3000, 0.0, "k", "1", answer, "too long")
-    facts = plan_facts(PLAN, RelativeThreshold(0.85), spec(8192, None))
+    facts = with_plan(RunFacts(), PLAN, RelativeThreshold(0.85), spec(8192, None))
     asked = summary_of([*ROWS, too_long], facts).facts["asked"]
     assert asked == "8 prompts, 12,000 tokens, 4 s, 3,000 tokens a second; 1 more were not read"
 
@@ -65,19 +70,19 @@ def test_prompts_that_did_not_fit_are_not_counted_as_read() -> None:
 def test_text_that_prompts_share_counts_once_as_read_and_so_does_the_speed() -> None:
     shared = [replace(row, sharing=Sharing.NESTED, tokens_read=50) for row in ROWS[1:]]
     first = replace(ROWS[0], sharing=Sharing.NESTED, tokens_read=1000)
-    asked = summary_of([first, *shared], {"sharing": "nested"}).facts["asked"]
+    asked = summary_of([first, *shared], RunFacts(sharing=Sharing.NESTED)).facts["asked"]
     # 1,000 and seven times 50 tokens, in eight halves of a second.
     assert asked == "8 prompts, 12,000 tokens (1,350 of them read), 4 s, 338 tokens a second"
 
 
 def test_another_threshold_stands_in_for_the_runs_own() -> None:
-    facts = plan_facts(PLAN, RelativeThreshold(0.85), spec(8192, None))
+    facts = with_plan(RunFacts(), PLAN, RelativeThreshold(0.85), spec(8192, None))
     summary = summary_of(ROWS, facts, AbsoluteThreshold(0.3))
     assert summary.effective.threshold == 0.3
 
 
 def test_without_a_stated_grid_the_kept_rows_span_it() -> None:
-    summary = summary_of(ROWS, {})
+    summary = summary_of(ROWS, RunFacts())
     assert (summary.lengths, summary.depths, summary.trials) == ((1000, 2000), (0.0, 1 / 3), 2)
 
 
@@ -85,18 +90,29 @@ def test_without_a_stated_grid_the_kept_rows_span_it() -> None:
     "damage",
     [
         {"lengths": "many"},
-        {"depths": ""},
+        {"depths": []},
         {"trials": "x"},
-        {"trials": "0"},
-        {"controls": "9"},
-        {"grown": "512"},
+        {"trials": 0},
+        {"controls": 9},
+        {"grown": [512]},
         {"claimed": "much"},
+        {"sharing": "sideways"},
+        {"threshold": {"share": 2}},
+        {"left_out": [[1, "why"]]},
     ],
 )
-def test_texts_that_cannot_be_read_are_a_sentence(damage: dict[str, str]) -> None:
-    facts = {**plan_facts(PLAN, RelativeThreshold(0.85), spec(8192, None)), **damage}
+def test_a_record_that_cannot_be_is_a_sentence(damage: dict[str, object]) -> None:
+    facts = with_plan(RunFacts(), PLAN, RelativeThreshold(0.85), spec(8192, None))
+    record = json.loads(written(facts))
+    assert read(json.dumps(record)) == facts
     with pytest.raises(StoreError, match="damaged"):
-        summary_of(ROWS, facts)
+        read(json.dumps(record | damage))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+def test_what_is_no_record_is_a_sentence(text: str) -> None:
+    with pytest.raises(StoreError, match="damaged"):
+        read(text)
 
 
 def test_a_length_below_the_threshold_has_what_the_schedule_predicted_beside_it() -> None:
@@ -108,7 +124,7 @@ def test_a_length_below_the_threshold_has_what_the_schedule_predicted_beside_it(
         for cell in plan.cells
         for outcome in [Outcome.HIT if cell.length == 1024 else Outcome.MISS]
     ]
-    (reason,) = summary_of(rows, plan_facts(plan, RelativeThreshold(), spec)).reasons
+    (reason,) = summary_of(rows, with_plan(RunFacts(), plan, RelativeThreshold(), spec)).reasons
     assert (reason.length, reason.depth) == (8192, 0.0)
     assert reason.likely[0].startswith("18 of 64 rotary pairs")
 
@@ -119,25 +135,25 @@ def test_lengths_that_were_given_more_trials_are_summed_up_with_them() -> None:
         for cell in [Cell(512, 0.5, trial) for trial in range(33)]
     ]
     plan = make_plan([512], [0.5], 1, 0)
-    facts = plan_facts(plan, AbsoluteThreshold(0.85), spec(8192, None))
+    facts = with_plan(RunFacts(), plan, AbsoluteThreshold(0.85), spec(8192, None))
     assert summary_of(rows, facts).columns[0].pooled.judged == 1
     # That others lie there does not make them this run's.
-    until = facts | {"until_certain": "50"}
+    until = replace(facts, until_certain=50)
     assert summary_of(rows, until).columns[0].pooled.judged == 1
-    until |= grown_fact(until, [row.cell for row in rows[1:7]])
+    until = until.with_further([row.cell for row in rows[1:7]])
     assert summary_of(rows, until).columns[0].pooled.judged == 7
-    until |= grown_fact(until, [row.cell for row in rows[7:]])
+    until = until.with_further([row.cell for row in rows[7:]])
     grown = summary_of(rows, until)
     assert (grown.columns[0].pooled.judged, grown.columns[0].verdict) == (33, "passes")
     assert "at all looks together" in grown.interval
 
 
 def test_a_run_that_fell_back_from_nested_prompts_is_judged_by_answers() -> None:
-    nested = {"sharing": "nested"}
+    nested = RunFacts(sharing=Sharing.NESTED)
     summary = summary_of(ROWS, nested)
     assert summary.interval.startswith("95 %, over documents")
     assert summary.facts["sharing"] == "nested"
-    fallen = summary_of(ROWS, nested | {"fallback": "prefix"})
+    fallen = summary_of(ROWS, replace(nested, fallback=Sharing.PREFIX))
     assert fallen.interval == "Wilson 95 %"
     assert fallen.facts["sharing"] == "prefix"
     assert fallen.facts["fallback"].startswith("from nested prompts")
@@ -176,7 +192,9 @@ def test_of_what_many_plans_left_in_a_folder_a_summary_counts_its_own_plan(plan:
         for cell in sorted(asked)
         for way in Sharing
     ]
-    facts = plan_facts(plan, RelativeThreshold(0.85), spec(8192, None)) | {"sharing": "prefix"}
+    facts = with_plan(
+        RunFacts(sharing=Sharing.PREFIX), plan, RelativeThreshold(0.85), spec(8192, None)
+    )
     own = own_rows(rows, facts)
     assert len(own) == len(plan.cells)
     assert {row.cell for row in own} == set(plan.cells)

@@ -12,7 +12,8 @@ from ropewalk.proof.haystack import (
     TextHaystack,
     read_sentences,
 )
-from ropewalk.proof.needles import VALUE_DIGITS, Needle, draw_needle
+from ropewalk.proof.needles import Fact, draw_needle
+from ropewalk.proof.words import VALUE_DIGITS
 
 NUMBERED = tuple(f"Sentence {word} goes on for a while." for word in "abcdefghijklmnopqrst")
 
@@ -163,7 +164,7 @@ def test_needles_cannot_be_mistaken_for_each_other() -> None:
     count = 60
     for seed in range(40):
         random = Random(seed)
-        needles: list[Needle] = []
+        needles: list[Fact] = []
         for _ in range(count):
             needles.append(draw_needle(random, needles))
         keys, values = {n.key for n in needles}, {n.value for n in needles}

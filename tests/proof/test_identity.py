@@ -11,11 +11,10 @@ import pytest
 
 from ropewalk.proof.cells import Cell, Prompt, Sharing
 from ropewalk.proof.documents import DocumentMaker
-from ropewalk.proof.facts import folder_name, hash_by, settings_facts, sharing_facts
+from ropewalk.proof.facts import RunFacts, folder_name, hash_by, with_settings, with_sharing
 from ropewalk.proof.plan import make_plan
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.settings import ProofSettings
-from ropewalk.proof.store import IDENTITY
 from ropewalk.proof.tokens import Tokens
 
 CHAT = (
@@ -68,7 +67,7 @@ OTHERS: list[dict[str, Any]] = [
 ]
 
 
-def facts_of(way: Way, tokens: Tokens) -> dict[str, str]:
+def facts_of(way: Way, tokens: Tokens) -> RunFacts:
     settings = ProofSettings(
         "m",
         seed=way.seed,
@@ -76,13 +75,10 @@ def facts_of(way: Way, tokens: Tokens) -> dict[str, str]:
         answer_tokens=way.answer_tokens,
         tasks=way.tasks,
     )
-    return {
-        **dict.fromkeys(IDENTITY, ""),
-        "tokenizer": tokens.fingerprint(),
-        "chat": "chat template" if way.chat else "base prompt",
-        **settings_facts(settings, way.text, None, chat=way.chat),
-        **sharing_facts(way.sharing, way.lengths, way.depths),
-    }
+    style = "chat template" if way.chat else "base prompt"
+    facts = RunFacts(tokenizer=tokens.fingerprint(), chat=style)
+    facts = with_settings(facts, settings, way.text, None, chat=way.chat)
+    return with_sharing(facts, way.sharing, way.lengths, way.depths)
 
 
 def prompts_of(way: Way, tokens: Tokens) -> dict[Cell, Prompt]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import StoreError
+from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.store import Store
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -20,9 +21,10 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from ropewalk.errors import StoreError
-from ropewalk.proof.cells import Answer, Outcome, Prompt
-from ropewalk.proof.plan import make_plan
-from ropewalk.proof.ask import run
+from ropewalk.proof.cells import Answer, Outcome, Prompt, Sharing
+from ropewalk.proof.plan import Prompts, make_plan
+from ropewalk.proof.ask import Alone, Asking, ask
+from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.store import Store
 
 folder = Path(sys.argv[1])
@@ -43,8 +45,9 @@ def make_prompt(cell):
 
 plan = make_plan([16, 32], [0.0, 0.25, 0.5, 0.75], trials=5, control_trials=0)
 try:
-    with Store.open(folder, {"model": "m"}) as store:
-        result = run(plan, make_prompt, Slow(), store, lambda prompt: prompt.text, lambda _: None)
+    with Store.open(folder, RunFacts(model="m")) as store:
+        asking = Asking(store, lambda prompt: prompt.text)
+        result = ask(plan, Prompts(make_prompt), Alone(Slow()), asking, Sharing.NONE)
         print(result.done, result.remaining, result.interrupted)
 except StoreError as error:
     sys.exit(str(error))
@@ -132,7 +135,7 @@ def test_a_killed_run_leaves_no_lock_behind(tmp_path: Path) -> None:
     process = start(folder)
     wait_for_questions(log, 1)
     with pytest.raises(StoreError, match=f"process {process.pid}"):
-        Store.open(folder, {"model": "m"})
+        Store.open(folder, RunFacts(model="m"))
     process.kill()
     process.communicate(timeout=30)
-    Store.open(folder, {"model": "m"}).close()
+    Store.open(folder, RunFacts(model="m")).close()

@@ -12,23 +12,16 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import LengthError
-from ropewalk.proof.calibration import Calibrate
-from ropewalk.proof.cells import Cell, Control, Prompt, Sharing
-from ropewalk.proof.documents import DocumentMaker
+from ropewalk.proof.cells import Calibrate, Cell, Control, Prompt, Sharing
+from ropewalk.proof.documents import DocumentMaker, check_documents
+from ropewalk.proof.facts import RunFacts, read, written
 from ropewalk.proof.haystack import GeneratedHaystack
-from ropewalk.proof.plan import (
-    Laying,
-    check_lengths_hold,
-    in_words,
-    lay_first,
-    make_plan,
-    read_left_out,
-    written,
-)
+from ropewalk.proof.plan import Prompts, check_lengths_hold, in_words, lay_first, make_plan
+from ropewalk.proof.progress import ProofListener
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.prove import Proof, ProofListener, ProofSettings, prove
+from ropewalk.proof.prove import Proof, prove
 from ropewalk.proof.reading import reading
-from ropewalk.proof.settings import UntilCertain
+from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.store import Store
 from ropewalk.proof.tokens import Tokens
 from ropewalk.proof.words import SUBJECTS, WORDS
@@ -58,7 +51,7 @@ def test_one_prompt_of_a_length_is_enough_and_none_is_said_with_the_first_reason
 
 
 def test_what_is_left_out_is_named_and_read_back_from_a_run_folder() -> None:
-    laying = Laying(never(lambda cell: cell.depth == 0.5))
+    laying = Prompts(never(lambda cell: cell.depth == 0.5))
     prompts = laying.all(PLAN.cells)
     assert {prompt.cell for prompt in prompts} == {c for c in PLAN.cells if c.depth == 0.5}
     assert set(laying.left_out) == {c for c in PLAN.cells if c.depth != 0.5}
@@ -66,16 +59,14 @@ def test_what_is_left_out_is_named_and_read_back_from_a_run_folder() -> None:
     assert said.startswith("10 prompts that could not be laid out (needle-only control, ")
     assert "64 tokens, 0%, trial 1: no text for 64/0.0/0" in said
     assert said.endswith("; and 7 more)")
-    assert read_left_out({"left_out": written(laying.left_out)}) == laying.left_out
-    assert read_left_out({}) == {}
-    for broken in ("[1]", "{", "[[1, 2, 3, 4, 5, 6]]", "null"):
-        with pytest.raises(ValueError, match=r".+"):
-            read_left_out({"left_out": broken})
+    kept = read(written(RunFacts(model="m").without(laying.left_out)))
+    assert dict(kept.left_out) == laying.left_out
+    assert dict(kept.without({PLAN.cells[0]: "again"}).left_out)[PLAN.cells[0]] == "again"
 
 
 def test_a_budget_counts_what_can_be_laid_out() -> None:
-    assert reading(PLAN, never(lambda _: False)).independent == 0
-    assert reading(PLAN, never(lambda cell: cell.depth == 0.5)).independent == 3 * 2 * 9
+    assert reading(PLAN, Prompts(never(lambda _: False))).independent == 0
+    assert reading(PLAN, Prompts(never(lambda cell: cell.depth == 0.5))).independent == 3 * 2 * 9
 
 
 @pytest.fixture
@@ -98,7 +89,7 @@ def test_a_text_that_names_the_values_is_laid_out_without_those_sentences(
     make = DocumentMaker(
         PromptMaker(Tokens(tiny_tokenizer("bos")), sentences=sentences), (700, 1400), (0.0, 0.5)
     )
-    make.check()
+    check_documents(make, make.lengths, make.depths)
     for trial in range(6):
         for length in make.lengths:
             cell = Cell(length, 0.5, trial)
@@ -178,8 +169,8 @@ def test_a_run_goes_on_without_cells_that_cannot_be_laid_out(
     assert (field.asked, field.planned) == (1, 1)
     assert "Not finished" not in proof.summary.effective.sentence
     with Store.read(tmp_path) as store:
-        assert set(read_left_out(store.facts())) == left
-        assert store.facts()["left out"].startswith("2 prompts")
+        assert set(dict(store.facts().left_out)) == left
+        assert store.facts().said()["left out"].startswith("2 prompts")
     again, said = proved(settings, tmp_path)
     assert (again.result.asked, set(again.result.left_out)) == (0, left)
 
@@ -227,7 +218,8 @@ def test_cells_of_every_task_may_be_left_out_and_further_trials_too(
         sharing=Sharing.NESTED,
         calibrate=Calibrate.OFF,
         tasks=("single", "order"),
-        until_certain=UntilCertain(6),
+        until_certain=True,
+        most_trials=6,
         controls=0,
     )
     proof, _ = proved(settings, tmp_path)

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ropewalk.proof.haystack import GeneratedHaystack
-from ropewalk.proof.kinds import KINDS, FactKind
 from ropewalk.proof.needles import draw_facts
-from ropewalk.proof.words import SUBJECTS, WORDS
+from ropewalk.proof.words import KINDS, SUBJECTS, WORDS, FactKind
 
 
 @settings(deadline=None, max_examples=30)

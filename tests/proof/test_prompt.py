@@ -14,9 +14,10 @@ import pytest
 
 from ropewalk.errors import LengthError, ModelFileError
 from ropewalk.proof.cells import Cell, Control, Prompt
-from ropewalk.proof.needles import Needle, draw_needle
+from ropewalk.proof.needles import Fact, draw_needle
 from ropewalk.proof.prompt import CHAT_ANSWER_TOKENS, PromptMaker
 from ropewalk.proof.tokens import Tokens, shared_start
+from ropewalk.proof.words import PASS_KEY
 
 if TYPE_CHECKING:
     from ropewalk.models.load import LoadedModel
@@ -98,7 +99,7 @@ def check_count(tokenizer: Any, maker: PromptMaker, prompt: Prompt) -> None:
 
 
 def check_needle(tokenizer: Any, prompt: Prompt) -> None:
-    """The needle is in the text once and where it is said to be, and nothing else betrays it."""
+    """The needle is in the text once and where it is said to be, and nothing else leaks it."""
     sentence = (
         f"The pass key of {prompt.key} is {prompt.value}. Remember it. "
         f"The pass key of {prompt.key} is {prompt.value}."
@@ -205,7 +206,7 @@ def test_trials_depths_lengths_and_seeds_differ_and_the_same_cell_does_not(
 SAME = """
 import sys
 from ropewalk.proof.cells import Cell
-from ropewalk.proof.needles import Needle
+from ropewalk.proof.needles import Fact
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.tokens import Tokens
 from transformers import AutoTokenizer
@@ -256,11 +257,13 @@ def test_a_text_that_is_too_short_is_told_with_its_tokens(
         tiny_maker(sentences=OWN_TEXT[:5])(Cell(900, 0.5, 0))
 
 
-@pytest.mark.parametrize("needle", [Needle("Wool", "40718"), Needle("Barcora", "40718")])
+@pytest.mark.parametrize(
+    "needle", [Fact(PASS_KEY, "Wool", "40718"), Fact(PASS_KEY, "Barcora", "40718")]
+)
 def test_a_text_that_names_key_or_value_itself_is_refused(
-    tiny_maker: Callable[..., PromptMaker], monkeypatch: pytest.MonkeyPatch, needle: Needle
+    tiny_maker: Callable[..., PromptMaker], monkeypatch: pytest.MonkeyPatch, needle: Fact
 ) -> None:
-    monkeypatch.setattr("ropewalk.proof.tasks.hidden.draw_needle", lambda *_: needle)
+    monkeypatch.setattr("ropewalk.proof.needles.draw_needle", lambda *_: needle)
     text = tuple(part for sentence in OWN_TEXT for part in (sentence, "40718 were for wool."))
     with pytest.raises(LengthError, match="occur in the haystack by themselves"):
         tiny_maker(sentences=text)(Cell(1000, 0.5, 0))
@@ -270,7 +273,7 @@ def test_a_text_of_longer_words_and_numbers_names_neither_key_nor_value(
     tiny_maker: Callable[..., PromptMaker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ropewalk.proof.tasks.hidden.draw_needle", lambda *_: Needle("Wool", "40718")
+        "ropewalk.proof.needles.draw_needle", lambda *_: Fact(PASS_KEY, "Wool", "40718")
     )
     text = tuple(f"{number} came from Woolchester, {number}40718 went." for number in range(90))
     prompt = tiny_maker(sentences=text)(Cell(1000, 0.5, 0))
@@ -282,14 +285,14 @@ def test_what_is_drawn_again_is_another_needle_in_the_same_text(
 ) -> None:
     maker = tiny_maker(sentences=OWN_TEXT)
     wanted = maker(Cell(1000, 0.5, 0))
-    needles = iter([Needle("Letter", "40718"), Needle("Song", "12345")])
+    needles = iter([Fact(PASS_KEY, "Letter", "40718"), Fact(PASS_KEY, "Song", "12345")])
     real = draw_needle
 
-    def draw(random: Random, others: list[Needle]) -> Needle:
+    def draw(random: Random, others: list[Fact]) -> Fact:
         found = real(random, others)
         return next(needles, found)
 
-    monkeypatch.setattr("ropewalk.proof.tasks.hidden.draw_needle", draw)
+    monkeypatch.setattr("ropewalk.proof.needles.draw_needle", draw)
     again = maker(Cell(1000, 0.5, 0))
     assert again.key not in ("Letter", "Song", wanted.key)
     assert again.text[:400].split("end.")[1] == wanted.text[:400].split("end.")[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ropewalk.proof.sentences import frequency, predict, predictions_text, read_predictions, reasons
+from ropewalk.proof.sentences import frequency, predict, reasons
 from ropewalk.rope.override import override
 from ropewalk.rope.spec import (
     LayerGroup,
@@ -46,7 +46,7 @@ def test_twice_the_trained_length_shows_angles_that_were_never_seen() -> None:
     assert (found.unseen, found.pairs) == (18, 64)
     said = reasons(found, 0.0)
     assert said[0] == (
-        "18 of 64 rotary pairs turn to angles that training at 4,096 tokens did not show"
+        "18 of 64 rotary pairs rotate to angles that training at 4,096 tokens did not show"
     )
     assert any("similarity horizon is at 1,707" in each for each in said)
     assert any("8,192 tokens did not occur in training" in each for each in said)
@@ -67,10 +67,3 @@ def test_windows_and_tables_that_end_are_named() -> None:
     assert "no layer sees further back than 512 tokens" in reasons(narrow, 0.0)[0]
     learned = predict(spec_of(LearnedPositions(1024), 1024), 2048)
     assert reasons(learned, 1.0)[0] == "positions end at 1,024"
-
-
-def test_predictions_are_read_back_from_a_run_folder_as_they_were() -> None:
-    kept = read_predictions(predictions_text(LLAMA_2, (1024, 8192)))
-    assert kept == {n: predict(LLAMA_2, n) for n in (1024, 8192)}
-    with pytest.raises(ValueError, match="predictions"):
-        read_predictions('[{"length": 3}]')

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import LengthError, RopewalkError, ScheduleMismatchError, StoreError
-from ropewalk.proof.ask import Event, RunResult, run
-from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Prompt, Row
-from ropewalk.proof.plan import Plan, make_plan
+from ropewalk.proof.ask import Alone, Asking, ask
+from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Prompt, Row, Sharing
+from ropewalk.proof.facts import RunFacts
+from ropewalk.proof.plan import Plan, Prompts, make_plan
+from ropewalk.proof.progress import Event, RunResult
 from ropewalk.proof.store import Store
 
 PLAN = make_plan([64, 128], [0.0, 0.5], trials=3, control_trials=1)
@@ -42,7 +44,7 @@ class Fake:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path, {"model": "m"}) as opened:
+    with Store.open(tmp_path, RunFacts(model="m")) as opened:
         yield opened
 
 
@@ -53,6 +55,19 @@ def go(
     on_event: Callable[[Event], None] = lambda _: None,
 ) -> RunResult:
     return run(plan, make_prompt, subject, store, hash_of, on_event)
+
+
+def run(
+    plan: Plan,
+    make: Callable[[Cell], Prompt],
+    subject: Fake,
+    store: Store,
+    hashed: Callable[[Prompt], str],
+    on_event: Callable[[Event], None],
+    deadline: float | None = None,
+) -> RunResult:
+    asking = Asking(store, hashed, on_event, deadline)
+    return ask(plan, Prompts(make), Alone(subject), asking, Sharing.NONE)
 
 
 def test_every_cell_is_asked_once_in_the_order_of_the_plan(store: Store) -> None:

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
 from ropewalk.proof.sentences import control
-from ropewalk.proof.statistics import AbsoluteThreshold, evidence_of, summarise, wilson
+from ropewalk.proof.statistics.evidence import evidence_of
+from ropewalk.proof.statistics.intervals import wilson
+from ropewalk.proof.statistics.tally import summarise
+from ropewalk.proof.statistics.verdicts import AbsoluteThreshold
 from ropewalk.proof.summary import Reason, RunSummary
 from ropewalk.report.lines import text_lines
 from ropewalk.report.proof import why

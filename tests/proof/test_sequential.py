@@ -11,7 +11,9 @@ from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
 from ropewalk.proof.progress import RunResult
 from ropewalk.proof.settings import UntilCertain, go_on
-from ropewalk.proof.statistics import AbsoluteThreshold, evidence_of, summarise
+from ropewalk.proof.statistics.evidence import evidence_of
+from ropewalk.proof.statistics.tally import summarise
+from ropewalk.proof.statistics.verdicts import AbsoluteThreshold
 from ropewalk.proof.summary import RunSummary
 
 DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -14,19 +14,13 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import LengthError, StoreError, UsageError
-from ropewalk.proof.ask import Event
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row, Sharing
-from ropewalk.proof.prove import (
-    DEFAULT_DEPTHS,
-    DEFAULT_TRIALS,
-    Proof,
-    ProofListener,
-    ProofSettings,
-    default_lengths,
-    prove,
-)
-from ropewalk.proof.statistics import summarise
-from ropewalk.proof.store import IDENTITY, Store
+from ropewalk.proof.facts import IDENTITY
+from ropewalk.proof.progress import Event, ProofListener
+from ropewalk.proof.prove import Proof, default_lengths, prove
+from ropewalk.proof.settings import DEFAULT_DEPTHS, DEFAULT_TRIALS, ProofSettings
+from ropewalk.proof.statistics.tally import summarise
+from ropewalk.proof.store import Store
 
 SHORT = ProofSettings("tiny", lengths=(150, 200), depths=(0.0, 1.0), trials=1, sharing=Sharing.NONE)
 """Of the embedded model: a real one, and loaded in no time."""
@@ -125,7 +119,7 @@ def test_what_can_be_seen_at_once_is_refused_before_a_model_is_loaded(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr("ropewalk.proof.prove.load", never)
+    monkeypatch.setattr("ropewalk.proof.local.load", never)
     with pytest.raises(kind, match=sentence):
         prove(replace(SHORT, **changes))  # type: ignore[arg-type]
 

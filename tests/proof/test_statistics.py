@@ -7,16 +7,14 @@ from hypothesis import strategies as st
 
 from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
-from ropewalk.proof.statistics import (
+from ropewalk.proof.statistics.evidence import further_trials
+from ropewalk.proof.statistics.intervals import Z, wilson
+from ropewalk.proof.statistics.tally import grid_of, summarise
+from ropewalk.proof.statistics.verdicts import (
     AbsoluteThreshold,
     RelativeThreshold,
     Threshold,
-    Z,
-    further_trials,
-    grid_of,
     parse_threshold,
-    summarise,
-    wilson,
 )
 from ropewalk.proof.summary import RunSummary
 
@@ -141,8 +139,8 @@ def test_twenty_hits_of_twenty_are_one_trial_a_cell_short_of_certain() -> None:
     assert (effective.certain, effective.possible, effective.more_trials) == (None, 8000, 1)
     assert effective.sentence == (
         "Reads no length for certain, 8,000 tokens possibly, and fails at 12,000 tokens (0 of 20); "
-        "it claims 8,192. Not enough trials to be certain of any length: about 1 more a cell if it "
-        "goes on so (--trials 5)."
+        "it claims 8,192. Not enough trials to be certain of any length: about 1 more per cell if "
+        "it goes on so (--trials 5)."
     )
 
 

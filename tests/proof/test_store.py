@@ -4,15 +4,18 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ropewalk.errors import StoreError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row, Sharing
-from ropewalk.proof.facts import sharing_facts
-from ropewalk.proof.store import DATABASE, IDENTITY, SCHEMA_VERSION, Store
+from ropewalk.proof.facts import IDENTITY, RunFacts, with_sharing
+from ropewalk.proof.store import DATABASE, SCHEMA_VERSION, Store
 
-FACTS = {"model": "aa", "schedule": "bb", "tokenizer": "cc", "seed": "0", "lengths": "64"}
+FACTS = RunFacts(
+    model="aa", schedule="bb", tokenizer="cc", lengths=(64,), depths=(0.1,), claimed=None
+)
 
 
 def a_row(number: int = 0, outcome: Outcome = Outcome.HIT) -> Row:
@@ -71,14 +74,16 @@ def test_an_answer_is_never_replaced(tmp_path: Path) -> None:
 def test_the_same_run_may_grow(tmp_path: Path) -> None:
     with Store.open(tmp_path, FACTS) as store:
         store.add(a_row(), "text")
-    with Store.open(tmp_path, FACTS | {"lengths": "64,128"}) as store:
+    with Store.open(tmp_path, replace(FACTS, lengths=(64, 128))) as store:
         assert store.done("hash0")
-        assert store.facts()["lengths"] == "64,128"
+        assert store.facts().lengths == (64, 128)
 
 
 def test_what_an_earlier_command_found_out_is_not_said_of_the_next(tmp_path: Path) -> None:
-    with Store.open(tmp_path, FACTS | {"not shared": "recurrent"}) as store:
-        store.note({"fallback": "prefix", "calibration": "a real difference", "grown": "64:9"})
+    with Store.open(tmp_path, replace(FACTS, not_shared="recurrent")) as store:
+        found = replace(store.facts(), fallback=Sharing.PREFIX, calibration="a real difference")
+        store.note(found.with_further([Cell(64, 0.1, 8)]))
+        assert store.facts() == replace(found, grown={64: 9})
     with Store.open(tmp_path, FACTS) as store:
         assert store.facts() == FACTS
 
@@ -98,8 +103,8 @@ def test_a_cell_has_one_answer_for_each_way_of_sharing_that_to_its_latest_prompt
 def test_other_lengths_or_depths_of_a_document_are_another_run_and_why_is_said(
     tmp_path: Path,
 ) -> None:
-    def about(lengths: tuple[int, ...], depths: tuple[float, ...]) -> dict[str, str]:
-        return FACTS | sharing_facts(Sharing.NESTED, lengths, depths)
+    def about(lengths: tuple[int, ...], depths: tuple[float, ...]) -> RunFacts:
+        return with_sharing(FACTS, Sharing.NESTED, lengths, depths)
 
     Store.open(tmp_path, about((64, 128), (0.0, 0.5))).close()
     for lengths, depths, said in (
@@ -111,16 +116,17 @@ def test_other_lengths_or_depths_of_a_document_are_another_run_and_why_is_said(
         with pytest.raises(StoreError, match=sentence):
             Store.open(tmp_path, about(lengths, depths))
     with pytest.raises(StoreError, match=r"sharing was nested and is prefix\. Move it away"):
-        Store.open(tmp_path, FACTS | sharing_facts(Sharing.PREFIX, (64,), (0.0,)))
+        Store.open(tmp_path, with_sharing(FACTS, Sharing.PREFIX, (64,), (0.0,)))
 
 
 @pytest.mark.parametrize("name", IDENTITY)
 def test_another_run_is_not_mixed_in(tmp_path: Path, name: str) -> None:
     with Store.open(tmp_path, FACTS) as store:
         store.add(a_row(), "text")
-    was = FACTS.get(name, "not stated")
-    with pytest.raises(StoreError, match=f"{name} was {was} and is other.*another --out folder"):
-        Store.open(tmp_path, FACTS | {name: "other"})
+    was = FACTS.identity()[name] or "not stated"
+    other: Any = {"seed": 7, "sharing": Sharing.PREFIX}.get(name, "other")
+    with pytest.raises(StoreError, match=f"{name} was {was} and is {other}.*another --out folder"):
+        Store.open(tmp_path, replace(FACTS, **{name: other}))
     with Store.open(tmp_path, FACTS) as store:  # the refusal left no lock and changed nothing
         assert store.facts() == FACTS
 
@@ -171,9 +177,10 @@ def test_a_reader_finds_a_new_file_whole_or_with_nothing_in_it(tmp_path: Path) -
     program = """
 import sys
 from pathlib import Path
+from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.store import Store
 for number in range(100):
-    Store.open(Path(sys.argv[1]) / str(number), {"model": "aa", "seed": "0"}).close()
+    Store.open(Path(sys.argv[1]) / str(number), RunFacts(model="aa")).close()
 """
     writer = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
     early = 0
@@ -181,7 +188,7 @@ for number in range(100):
         while True:
             try:
                 with Store.read(tmp_path / str(number)) as store:
-                    assert store.facts() == {"model": "aa", "seed": "0"}
+                    assert store.facts() == RunFacts(model="aa")
                     assert store.rows() == []
                 break
             except StoreError as error:
@@ -242,7 +249,7 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("by", "way_out"),
-    [(1, "update ropewalk, or choose another --out"), (-1, "format 3: choose another --out")],
+    [(1, "update ropewalk, or choose another --out"), (-1, "format 4: choose another --out")],
 )
 def test_another_format_is_left_alone_and_a_newer_one_asks_for_an_update(
     tmp_path: Path, by: int, way_out: str

@@ -9,10 +9,11 @@ from random import Random
 import pytest
 
 from ropewalk.errors import LengthError, RopewalkError, StoreError
-from ropewalk.proof.ask import expected_work, kind_of, run_shared
+from ropewalk.proof.ask import Asking, Shared, ask, expected_work
 from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt, Row, Sharing
-from ropewalk.proof.plan import Plan, make_plan
-from ropewalk.proof.progress import Event, RunResult
+from ropewalk.proof.facts import RunFacts
+from ropewalk.proof.plan import Plan, Prompts, make_plan
+from ropewalk.proof.progress import Event, RunResult, kind_of
 from ropewalk.proof.reading import Leaf
 from ropewalk.proof.store import Store
 
@@ -80,8 +81,23 @@ class Fake:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path, {"model": "m"}) as opened:
+    with Store.open(tmp_path, RunFacts(model="m")) as opened:
         yield opened
+
+
+def run_shared(
+    plan: Plan,
+    make: Callable[[Cell], Prompt],
+    subject: Fake,
+    store: Store,
+    hashed: Callable[[Prompt], str],
+    on_event: Callable[[Event], None],
+    deadline: float | None = None,
+    *,
+    sharing: Sharing,
+) -> RunResult:
+    asking = Asking(store, hashed, on_event, deadline)
+    return ask(plan, Prompts(make), Shared(subject), asking, sharing)
 
 
 def go(
@@ -153,7 +169,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_run_cut_off_anywhere_ends_with_the_same_table(seed: int, tmp_path: Path) -> None:
-    with Store.open(tmp_path / "whole", {"model": "m"}) as store:
+    with Store.open(tmp_path / "whole", RunFacts(model="m")) as store:
         go(store, Fake())
         wanted = table(store)
     random = Random(seed)
@@ -166,14 +182,14 @@ def test_a_run_cut_off_anywhere_ends_with_the_same_table(seed: int, tmp_path: Pa
                     raise random.choice([Killed, KeyboardInterrupt])
                 return super().ask(leaves)
 
-        with Store.open(tmp_path / "cut", {"model": "m"}) as store:
+        with Store.open(tmp_path / "cut", RunFacts(model="m")) as store:
             try:
                 result = go(store, Cut())
             except Killed:
                 continue
             if not result.interrupted:
                 break
-    with Store.open(tmp_path / "cut", {"model": "m"}) as store:
+    with Store.open(tmp_path / "cut", RunFacts(model="m")) as store:
         assert go(store, Fake()).remaining == 0
         assert table(store) == wanted
 

@@ -22,6 +22,7 @@ from ropewalk.proof.summary import (
     ControlSummary,
     EffectiveLength,
     LengthSummary,
+    LengthVerdict,
     RunSummary,
     Share,
 )
@@ -76,7 +77,11 @@ def make_summary() -> MakeSummary:
             pooled = _share(sum(c.share.hits for c in own), sum(c.share.judged for c in own))
             worst = min(own, key=lambda c: c.share.value or 0.0, default=None)
             verdict = (
-                "passes" if pooled.low > 0.8 else "fails" if pooled.high < 0.85 else "undecided"
+                LengthVerdict.PASSES
+                if pooled.low > 0.8
+                else LengthVerdict.FAILS
+                if pooled.high < 0.85
+                else LengthVerdict.UNDECIDED
             )
             columns.append(
                 LengthSummary(

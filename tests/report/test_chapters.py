@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ropewalk.proof.cells import Answer, Cell, Outcome, Row
-from ropewalk.proof.statistics import wilson
+from ropewalk.proof.statistics.intervals import wilson
 from ropewalk.report.chapters import _without_training
 
 

@@ -13,8 +13,10 @@ from ropewalk.findings import audit
 from ropewalk.models.load import load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.proof.cells import Cell, Outcome, Sharing
+from ropewalk.proof.progress import ProofListener
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.prove import ProofListener, ProofSettings, prove
+from ropewalk.proof.prove import prove
+from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.subjects.local import LocalSubject
 from ropewalk.proof.tokens import Tokens
 from ropewalk.tiny.recipe import TinyRecipe, config_of

@@ -96,8 +96,8 @@ def _print_json(audited: Audit, html: Path | None) -> None:
 
 def _settings() -> ProofSettings:
     """What the demo asks."""
-    from ropewalk.proof.calibration import Calibrate
-    from ropewalk.proof.prove import ProofSettings
+    from ropewalk.proof.cells import Calibrate
+    from ropewalk.proof.settings import ProofSettings
 
     return ProofSettings(
         model="smollm2",
@@ -105,7 +105,7 @@ def _settings() -> ProofSettings:
         depths=tuple(step / (DEPTHS - 1) for step in range(DEPTHS)),
         trials=DOCUMENTS,
         calibrate=Calibrate.SHORT,
-        seconds=SECONDS,
+        minutes=SECONDS / 60,
         shorten=True,
         command="ropewalk demo",
     )

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ropewalk.cli.bar import Bar
-    from ropewalk.proof.ask import Event
     from ropewalk.proof.cells import Cell
     from ropewalk.proof.plan import Plan
+    from ropewalk.proof.progress import Event
 
 SECONDS_BETWEEN_LINES = 30.0
 PATIENCE = 1.0

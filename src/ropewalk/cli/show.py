@@ -40,8 +40,8 @@ def show_command(
 ) -> None:
     """Show a run folder's heat map, or the exact prompt and answer of one cell."""
     from ropewalk.errors import UsageError
-    from ropewalk.proof.facts import own_rows, summary_of
-    from ropewalk.proof.statistics import parse_threshold
+    from ropewalk.proof.statistics.tally import own_rows, summary_of
+    from ropewalk.proof.statistics.verdicts import parse_threshold
     from ropewalk.proof.store import Store
 
     bar = None if threshold is None else parse_threshold(threshold)
@@ -59,7 +59,7 @@ def show_command(
             return
     from ropewalk.cli.output import print_result
     from ropewalk.proof.export import run_to_json
-    from ropewalk.proof.facts import by_task
+    from ropewalk.proof.statistics.tally import by_task
 
     summary, tasks = summary_of(rows, facts, bar), by_task(rows, facts, bar)
     document = run_to_json(summary, rows, tasks)

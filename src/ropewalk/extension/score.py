@@ -18,15 +18,24 @@ from ropewalk.extension import neighbour
 from ropewalk.extension.methods import Stretch, extended, trained_length
 from ropewalk.extension.skip import SkipProbe, why_not
 from ropewalk.models.rotary_tables import install, schedule_fingerprint
+from ropewalk.proof.ask import Asking, ask
 from ropewalk.proof.cells import Control, Outcome, Row, Sharing
-from ropewalk.proof.facts import RECIPE, folder_name, hash_by, plan_facts, sharing_facts
-from ropewalk.proof.local import Asking, LocalRun
+from ropewalk.proof.documents import DocumentMaker, check_documents
+from ropewalk.proof.facts import (
+    RECIPE,
+    RunFacts,
+    folder_name,
+    hash_by,
+    with_plan,
+    with_sharing,
+)
+from ropewalk.proof.local import LocalModel
 from ropewalk.proof.loss import Reader, whole
 from ropewalk.proof.loss_run import generated
-from ropewalk.proof.plan import make_plan
+from ropewalk.proof.plan import Prompts, make_plan
 from ropewalk.proof.progress import Event
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.statistics import RelativeThreshold
+from ropewalk.proof.statistics.verdicts import RelativeThreshold
 from ropewalk.proof.store import Store
 from ropewalk.proof.subjects.branches import sharable
 from ropewalk.proof.tokens import Tokens
@@ -187,16 +196,20 @@ class Bench:
         install(self.model, candidate.spec, max(grid.lengths))
         with candidate.reading(self.model):
             able = sharable(self.model, candidate.spec, plan.lengths, self._sharing)
-            facts = {
-                **self._store_facts(candidate),
-                **sharing_facts(able.sharing, plan.lengths, plan.depths),
-                **plan_facts(plan, RelativeThreshold(), candidate.spec),
-            }
-            run = LocalRun(self.model, self.tokens, candidate.spec, plan, self.maker)
-            run.check(able.sharing)
+            facts = with_plan(
+                self._store_facts(candidate), plan, RelativeThreshold(), candidate.spec
+            )
+            facts = with_sharing(facts, able.sharing, plan.lengths, plan.depths)
+            if able.sharing is Sharing.NESTED:
+                prompts = Prompts(DocumentMaker(self.maker, plan.lengths, plan.depths))
+                check_documents(prompts, plan.lengths, plan.depths)
+            else:
+                prompts = Prompts(self.maker)
+            model = LocalModel(model=self.model, tokens=self.tokens, spec=candidate.spec)
+            subject = model.subject(shared=able.sharing is not Sharing.NONE)
             with Store.open(self._folder / folder_name(candidate.name, facts), facts) as store:
                 asking = Asking(store, hash_by(facts), self._on_event, deadline)
-                result = run.run(able.sharing, asking)
+                result = ask(plan, prompts, subject, asking, able.sharing)
                 rows = tuple(store.rows())
         if result.interrupted:
             raise KeyboardInterrupt
@@ -239,20 +252,18 @@ class Bench:
                 self._losses[key] = whole(reader, self._text).mean
         return self._losses[key]
 
-    def _store_facts(self, candidate: Candidate) -> dict[str, str]:
-        return {
-            "name": self.facts.name,
-            "model": self.facts.model[:16],
-            "schedule": candidate.fingerprint(),
-            "rope": candidate.name,
-            "tokenizer": self.tokens.fingerprint(),
-            "seed": str(self.maker.seed),
-            "haystack": "generated",
-            "recipe": f"{RECIPE}, distractors 0",
-            "dtype": self.facts.dtype,
-            "chat": "base prompt",
-            "command": self.facts.command,
-        }
+    def _store_facts(self, candidate: Candidate) -> RunFacts:
+        return RunFacts(
+            name=self.facts.name,
+            model=self.facts.model[:16],
+            schedule=candidate.fingerprint(),
+            rope=candidate.name,
+            tokenizer=self.tokens.fingerprint(),
+            seed=self.maker.seed,
+            recipe=f"{RECIPE}, distractors 0",
+            dtype=self.facts.dtype,
+            command=self.facts.command,
+        )
 
 
 def stretched(spec: PositionSpec, target: int, stretch: Stretch) -> Candidate:

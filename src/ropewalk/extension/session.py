@@ -25,7 +25,7 @@ from ropewalk.extension.settings import AUTO, SEARCH, ExtendSettings, check_sett
 from ropewalk.listener import Listener
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.models.tokenizer import check_files, check_fits, highest_own
-from ropewalk.proof.prove import RUNS
+from ropewalk.proof.settings import RUNS
 from ropewalk.rope.scaling import LongRope
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short

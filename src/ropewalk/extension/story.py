@@ -17,10 +17,10 @@ from ropewalk.errors import ModelFileError
 from ropewalk.files import write_whole
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.proof.cells import Sharing
-from ropewalk.proof.progress import Event
-from ropewalk.proof.prove import Proof, ProofListener, prove
+from ropewalk.proof.progress import Event, ProofListener
+from ropewalk.proof.prove import Proof, prove
 from ropewalk.proof.settings import ProofSettings
-from ropewalk.proof.statistics import AbsoluteThreshold
+from ropewalk.proof.statistics.verdicts import AbsoluteThreshold
 from ropewalk.proof.summary import Share
 from ropewalk.rope.frequencies import ntk_base
 from ropewalk.rope.lengths import trained_length

@@ -1,14 +1,15 @@
-"""Proof of a context window: what a model still finds, at every length and depth.
+"""Proof of a context window: the needle-in-a-haystack test, with intervals and an effective length.
 
-The ways in are `session`, for a model that is run here, and `endpoint_session`, for one at a
-server; `settings` is what either is told, and `proof` what they share. In the order in which data
-flows: `plan` says which cells to ask, `tasks` and `needles` what is hidden, `haystack` and
-`filling` make text, `prompt` lays out one prompt to an exact number of tokens, `documents` and
-`layout` one document for many questions. `subjects` answer; `runner`, `walk` and `endpoint_run` ask
-them, by themselves, branch by branch, or several at once. `classify` judges an answer, `store`
-keeps it, `statistics` turns answers into intervals and an effective length, `sentences` puts those
-into words.
+A fact (the needle) is hidden in a long text (the haystack), at every length and depth, many times
+over, and the model is asked for it. `prove.prove` is the way in; `settings` says what can be asked.
+In the order in which data flows: `plan` says which cells to ask, `needles` and `tasks` what is
+hidden, `haystack` makes text, `prompt` lays out one prompt to an exact number of tokens, and
+`documents` one document for many questions. `local` is a model that is run here (`subjects`),
+`served` one at a server (`endpoint`); `ask` is the one loop that asks either, by what `subject`
+says of them.
+`classify` judges an answer, `store` keeps it beside the `facts` of the run, `statistics` turns
+answers into intervals and an effective length, and `sentences` puts those into words.
 
-Beside that: `diff` compares two runs, `loss` and `loss_run` measure loss by position, `reasons`
-says what the schedule predicts, and `cost` what a plan will take.
+Beside that: `calibration` asks nested questions both ways, `diff` compares two runs, `loss` and
+`loss_run` measure loss by position, and `reading` says what a plan will take.
 """

@@ -13,14 +13,16 @@ look more certain than it is, and the run fall back to prompts of their own with
 from __future__ import annotations
 
 import math
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from random import Random
 
-from ropewalk.proof.cells import JUDGED, Answer, Cell, Control, Outcome
-from ropewalk.proof.plan import Plan
+from ropewalk.proof.ask import Asking, ask
+from ropewalk.proof.cells import JUDGED, Answer, Calibrate, Cell, Control, Outcome, Sharing
+from ropewalk.proof.plan import Plan, Prompts, in_words
+from ropewalk.proof.progress import Event, RunResult
 from ropewalk.proof.statistics.paired import (
     MeanDifference,
     holm,
@@ -28,6 +30,7 @@ from ropewalk.proof.statistics.paired import (
     mean_difference,
     sign_flip,
 )
+from ropewalk.proof.subject import Subject
 from ropewalk.short import short
 
 SHORT_CELLS = 60
@@ -36,17 +39,6 @@ SHORT_CELLS = 60
 SIGNIFICANT = 0.05
 MATTERS = 0.03
 """Nats: a smaller mean difference changes how likely a value is by less than 3 %."""
-
-
-class Calibrate(StrEnum):
-    """How many cells are asked both ways."""
-
-    OFF = "off"
-    """None: what the answers are worth is then not known."""
-    SHORT = "short"
-    """SHORT_CELLS of the shorter lengths."""
-    FULL = "full"
-    """All of them."""
 
 
 @short
@@ -190,3 +182,80 @@ def _sentence(found: Calibration) -> str:
 
 def _ends(lengths: Sequence[int]) -> tuple[int, ...]:
     return tuple(dict.fromkeys((lengths[0], lengths[-1])))
+
+
+def calibration_plan(plan: Plan, mode: Calibrate, seed: int) -> Plan:
+    """The plan of the cells to ask both ways: those that a document holds a fact for."""
+    single = replace(plan, cells=tuple(cell for cell in plan.cells if cell.task == "single"))
+    return replace(single, cells=plan_calibration(single, mode, seed))
+
+
+def ask_both_ways(
+    part: Plan, nested: Prompts, alone: Prompts, subject: Subject, asking: Asking, seed: int
+) -> tuple[Calibration | None, RunResult | None]:
+    """Ask some cells both ways; what that says, or how it ended before it could say anything.
+
+    What was asked is kept, so that nothing of it is asked again. Also what prompts of their
+    own share is read once: their answers are those that they would get alone.
+    """
+    cells = part.cells
+    if not cells:
+        return None, None
+    both = _BothWays(len(cells), asking.on_event)
+    # A fact may be all that a document holds up to a length: then both ways ask one prompt.
+    apart = replace(
+        asking,
+        hash_of=lambda prompt: f"alone|{asking.hash_of(prompt)}",
+        on_event=both.first,
+    )
+    left_out: dict[Cell, str] = {}
+    for sharing, prompts, given in (
+        (Sharing.NONE, alone, apart),
+        (Sharing.NESTED, nested, replace(asking, on_event=both.second)),
+    ):
+        result = ask(part, prompts, subject, given, sharing)
+        if result.interrupted or result.out_of_time:
+            return None, result
+        left_out.update(result.left_out)
+    answers: dict[Sharing, dict[Cell, Answer]] = {Sharing.NONE: {}, Sharing.NESTED: {}}
+    for row in asking.store.rows():
+        if row.sharing in answers:
+            answers[row.sharing][row.cell] = row.answer
+    asked, apart_of = answers[Sharing.NESTED], answers[Sharing.NONE]
+    pairs = [
+        CalibrationPair(cell, asked[cell], apart_of[cell])
+        for cell in cells
+        if cell in asked and cell in apart_of
+    ]
+    return judge(pairs, seed, in_words(left_out) if left_out else ""), None
+
+
+class _BothWays:
+    """Events of two passes over the same cells, told as those of one: its counts only grow."""
+
+    def __init__(self, cells: int, on_event: Callable[[Event], None]) -> None:
+        self._cells, self._on_event = cells, on_event
+        self._begun = time.monotonic()
+
+    def first(self, event: Event) -> None:
+        """An event of the first pass."""
+        self._tell(event, 0, 0)
+
+    def second(self, event: Event) -> None:
+        """An event of the second pass, behind all of the first."""
+        self._tell(event, self._cells, event.tokens_total)
+
+    def _tell(self, event: Event, cells: int, tokens: int) -> None:
+        done, total = tokens + event.tokens_done, 2 * event.tokens_total
+        passed = time.monotonic() - self._begun
+        # In proportion: what is left of this pass says nothing of the other.
+        left = passed * (total - done) / done if done else event.eta_seconds
+        told = replace(
+            event,
+            done=cells + event.done,
+            total=2 * self._cells,
+            tokens_done=done,
+            tokens_total=total,
+            eta_seconds=left,
+        )
+        self._on_event(told)

@@ -64,6 +64,17 @@ class Sharing(StrEnum):
     """One document a trial holds the needles of every length and depth; it is read once."""
 
 
+class Calibrate(StrEnum):
+    """How many cells are asked both ways."""
+
+    OFF = "off"
+    """None: what the answers are worth is then not known."""
+    SHORT = "short"
+    """60 of the shorter lengths (`ropewalk.proof.calibration`)."""
+    FULL = "full"
+    """All of them."""
+
+
 @short
 @dataclass(frozen=True, slots=True, order=True)
 class Cell:

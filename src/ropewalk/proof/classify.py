@@ -1,4 +1,4 @@
-"""When a text names a word, a number or a phrase: the one test of prompts and of answers.
+"""From what a model printed to an outcome, and when a text names a word, a number or a phrase.
 
 A haystack that must not give an answer away and an answer that must say it are held to the same
 rule, so that the one cannot hold what the other would accept. What is looked for must stand as a
@@ -8,12 +8,9 @@ Both sides are compared by `normalise`. A word ends where no letter, digit or co
 on. Hyphens and apostrophes end one: "York's" names York. In scripts that are written without
 spaces between words, or that hang particles on them, every place is the end of one.
 
-From what a model printed to an outcome. Text only.
-
-Answers are compared whole (`ropewalk.proof.classify`), never as pieces of longer words or
-numbers. A base prompt ends in the beginning of the answer, so what is printed first is the
-answer. A chat answer is free text: thinking is taken out, and the values named in the rest
-decide. An answer of several values is a set: right when it holds all of them and nothing else.
+A base prompt ends in the beginning of the answer, so what is printed first is the answer. A chat
+answer is free text: thinking is taken out, and the values named in the rest decide. An answer of
+several values is a set: right when it holds all of them and nothing else.
 """
 
 from __future__ import annotations

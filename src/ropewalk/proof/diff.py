@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ropewalk.errors import StoreError
 from ropewalk.proof.cells import JUDGED, Control, Outcome, Row, Sharing
-from ropewalk.proof.facts import own_rows, said_facts
+from ropewalk.proof.facts import IDENTITY
 from ropewalk.proof.statistics.paired import (
     MeanDifference,
     fewest_units,
@@ -31,7 +31,8 @@ from ropewalk.proof.statistics.paired import (
     mean_difference,
     sign_flip,
 )
-from ropewalk.proof.store import IDENTITY, Store
+from ropewalk.proof.statistics.tally import own_rows
+from ropewalk.proof.store import Store
 from ropewalk.short import short
 from ropewalk.shown import Shown
 
@@ -62,7 +63,7 @@ class KeptRun:
                 (row, hashlib.sha256(store.prompt_text(row.prompt_hash).encode()).hexdigest())
                 for row in own_rows(store.rows(), facts)
             )
-            return cls(str(folder), said_facts(facts), rows)
+            return cls(str(folder), facts.said(), rows)
 
 
 @short

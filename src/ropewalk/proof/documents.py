@@ -18,7 +18,7 @@ haystack. A fact at depth d of a haystack of h tokens begins at d * (h - its own
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from random import Random
@@ -30,14 +30,13 @@ from ropewalk.proof.haystack import (
     LONGEST_FILLER,
     SHORTEST_FILLER,
     GeneratedHaystack,
-    Haystack,
     TextHaystack,
     Without,
     pieces,
 )
 from ropewalk.proof.needles import Fact, draw_facts
-from ropewalk.proof.plan import lay_first
-from ropewalk.proof.prompt import PromptFrame, PromptMaker, betrayed
+from ropewalk.proof.plan import Make, lay_first
+from ropewalk.proof.prompt import PromptFrame, PromptMaker, leaks
 from ropewalk.short import short
 
 TOLERANCE = 0.02
@@ -47,14 +46,16 @@ length's fact stands. Never more than a quarter of the step between depths."""
 
 @short
 @dataclass(frozen=True, slots=True)
-class Spots:
+class FactPositions:
     """Places that ascend, and which of them is meant by a length and a depth below 1."""
 
     places: tuple[int, ...]
     of: Mapping[tuple[int, float], int]
 
 
-def plan_spots(rooms: Mapping[int, int], depths: Sequence[float], fact_tokens: int) -> Spots:
+def plan_positions(
+    rooms: Mapping[int, int], depths: Sequence[float], fact_tokens: int
+) -> FactPositions:
     """The places that all depths below 1 need at all lengths, as few as the tolerance allows.
 
     `rooms` says how many tokens of haystack a length has, `fact_tokens` about how many of them a
@@ -78,7 +79,7 @@ def plan_spots(rooms: Mapping[int, int], depths: Sequence[float], fact_tokens: i
             chosen[length, depth] = place
     order = sorted(places)
     index = {place: i for i, place in enumerate(order)}
-    return Spots(tuple(order), {key: index[place] for key, place in chosen.items()})
+    return FactPositions(tuple(order), {key: index[place] for key, place in chosen.items()})
 
 
 INTRODUCTION = (
@@ -108,13 +109,13 @@ the words that make up the length need room."""
 class Document:
     """A trial's text: sentences, the tokens before each, and where the facts stand in it.
 
-    `facts` are by spot, `at` their index among `sentences`; `last` is the fact of depth 1 by
+    `facts` are by position, `at` their index among `sentences`; `last` is the fact of depth 1 by
     length, `absent` stands nowhere.
     """
 
     sentences: tuple[str, ...]
     edges: tuple[int, ...]
-    spots: Spots
+    positions: FactPositions
     facts: tuple[Fact, ...]
     at: tuple[int, ...]
     last: dict[int, Fact]
@@ -164,12 +165,10 @@ class DocumentMaker:
         fact = self.fact(cell)
         if cell.control is Control.NEEDLE_ONLY:
             return self._alone(cell, fact)
-        if cell.control is Control.NO_NEEDLE:
+        if cell.control is Control.NO_NEEDLE or cell.depth == 1:
             return self._finish(cell, document, fact, None)
-        if cell.depth == 1:
-            return self._finish(cell, document, fact, None)
-        spot = document.spots.of[cell.length, cell.depth]
-        return self._finish(cell, document, fact, document.at[spot])
+        position = document.positions.of[cell.length, cell.depth]
+        return self._finish(cell, document, fact, document.at[position])
 
     def independent(self, cell: Cell) -> Prompt:
         """The same fact asked at the same length and depth, alone in a haystack.
@@ -185,23 +184,11 @@ class DocumentMaker:
             return document.absent
         if cell.depth == 1:
             return document.last[cell.length]
-        return document.facts[document.spots.of[cell.length, cell.depth]]
-
-    def check(self) -> None:
-        """Raise LengthError unless every length can hold its facts, by the first document.
-
-        What that one cannot hold, further ones are asked for: facts differ in their tokens.
-        """
-        for length in self.lengths:
-            for depth in dict.fromkeys((*self.depths, 1.0)):
-                lay_first(self, [Cell(length, depth, trial) for trial in range(_LOOKED_AT)])
+        return document.facts[document.positions.of[cell.length, cell.depth]]
 
     def document(self, trial: int) -> Document:
-        """The text of a trial. Raises LengthError when the user's text is too short for it."""
+        """The text of a trial, kept. Raises LengthError where the user's text is too short."""
         if trial not in self._kept:
-            # Trials come one after the other; two are kept so that going back costs nothing.
-            while len(self._kept) > 1:
-                del self._kept[next(iter(self._kept))]
             self._kept[trial] = self._drawn(trial)
         kept = self._kept[trial]
         if isinstance(kept, LengthError):
@@ -229,18 +216,16 @@ class DocumentMaker:
         # Facts differ in what they and their questions take: planned is with the middle of some.
         some = tuple(islice(drawn, _PLANNED_WITH))
         around = int(median(self._frame(fact).tokens for fact in some))
-        told = int(median(single.tokens.inner(fact.sentence) for fact in some))
+        size_of_fact = int(median(single.tokens.inner(fact.sentence) for fact in some))
         rooms = {length: length - around for length in self.lengths}
-        spots = plan_spots(rooms, self.depths, told)
+        positions = plan_positions(rooms, self.depths, size_of_fact)
         drawn = chain(some, drawn)
-        facts = tuple(islice(drawn, len(spots.places)))
+        facts = tuple(islice(drawn, len(positions.places)))
         last = dict(zip(self.lengths, drawn, strict=False))
         known = (absent, *facts, *last.values())
         secret = tuple(text for fact in known for text in (fact.key, fact.value))
-        haystack = Without(self._haystack(Random(f"{single.seed}/single/{name}")), secret)
-        laid: list[str] = []
-        edges = [0]
-        at: list[int] = []
+        haystack = Without(single.haystack(Random(f"{single.seed}/single/{name}")), secret)
+        laid, edges, at = list[str](), [0], list[int]()
 
         def lay(sentence: str, size: int) -> None:
             laid.append(sentence)
@@ -248,13 +233,14 @@ class DocumentMaker:
 
         count = single.tokens.inner
         needed = max(rooms.values())
-        latest = self._latest(spots, facts)
+        latest = self._latest(positions, facts)
         for sentence in haystack.sentences():
             size = count(sentence)
             # A fact goes to the boundary nearest to its place, on either side, that leaves it whole
             # in the shortest prompt that asks for it.
             while len(at) < len(facts) and (
-                spots.places[len(at)] <= edges[-1] + size / 2 or latest[len(at)] < edges[-1] + size
+                positions.places[len(at)] <= edges[-1] + size / 2
+                or latest[len(at)] < edges[-1] + size
             ):
                 fact = facts[len(at)]
                 at.append(len(laid))
@@ -267,13 +253,15 @@ class DocumentMaker:
                 f"the haystack holds {edges[-1]} tokens of sentences, facts included; a length of "
                 f"{max(self.lengths)} needs {needed}: give more text, or shorter lengths"
             )
-        return Document(tuple(laid), tuple(edges), spots, facts, tuple(at), last, absent, secret)
+        return Document(
+            tuple(laid), tuple(edges), positions, facts, tuple(at), last, absent, secret
+        )
 
-    def _latest(self, spots: Spots, facts: tuple[Fact, ...]) -> list[int]:
-        """By spot, the last token its fact can begin with for all to be whole where asked."""
+    def _latest(self, positions: FactPositions, facts: tuple[Fact, ...]) -> list[int]:
+        """By position, the last token its fact can begin with for all to be whole where asked."""
         shortest = [max(self.lengths)] * len(facts)
-        for (length, _), spot in spots.of.items():
-            shortest[spot] = min(shortest[spot], length)
+        for (length, _), position in positions.of.items():
+            shortest[position] = min(shortest[position], length)
         count = self.single.tokens.inner
         latest: list[int] = []
         following = max(self.lengths)
@@ -282,10 +270,6 @@ class DocumentMaker:
             following = end - count(fact.sentence)
             latest.insert(0, following)
         return latest
-
-    def _haystack(self, random: Random) -> Haystack:
-        sentences = self.single.sentences
-        return GeneratedHaystack(random) if sentences is None else TextHaystack(sentences, random)
 
     def _frame(self, fact: Fact) -> PromptFrame:
         return self.single.framer(fact.problem(), INTRODUCTION)
@@ -317,7 +301,7 @@ class DocumentMaker:
             text = frame.before + " ".join(laid) + frame.after
             ids = self.single.tokens.encode(text, special=frame.special)
             missing = cell.length - len(ids) - frame.budget
-            if not betrayed(document.secret, filling):
+            if not leaks(document.secret, filling):
                 if missing >= 0 and (best is None or missing < best.missing):
                     best = _Laid(missing, end, laid, text, ids)
                 if missing == 0:
@@ -398,3 +382,16 @@ class _Laid:
     laid: list[str]
     text: str
     ids: list[int]
+
+
+def check_documents(make: Make, lengths: Iterable[int], depths: Sequence[float]) -> None:
+    """Raise LengthError unless every length can hold its facts, by the first document.
+
+    What that one cannot hold, further ones are asked for: facts differ in their tokens. The fact of
+    depth 1 is asked for by a control where that is no depth of the grid.
+    """
+    ends = [(depth, Control.NONE) for depth in depths]
+    ends += [] if 1.0 in depths else [(1.0, Control.END)]
+    for length in lengths:
+        for depth, control in ends:
+            lay_first(make, [Cell(length, depth, trial, control) for trial in range(_LOOKED_AT)])

@@ -1,7 +1,5 @@
 """A kept answer as one flat record: the columns of the store, of the CSV and of the JSON.
 
-Results for other programs: rows as CSV, rows and summary as JSON.
-
 CSV text cells that a spreadsheet would run as a formula (beginning with = + - @, a tab or a
 carriage return) get an apostrophe in front, because keys, values and printed texts come from
 models and files. JSON holds every text exactly as it was.

@@ -5,9 +5,8 @@ model has seen them, and no sentence comes twice in one haystack. They hold no d
 in the finished prompt is a needle's.
 
 A haystack is an iterator of sentences, each without surrounding white space, plus a way to get
-one of an exact number of tokens, so that a prompt can be filled to the token.
-
-Haystack sentences of a wanted number of tokens, and hidden ones among them.
+one of an exact number of tokens, so that a prompt can be filled to the token. `fill` takes as many
+as a prompt needs, `place` puts hidden ones among them.
 """
 
 from __future__ import annotations
@@ -327,14 +326,14 @@ def place(
     of one boundary stand as they do in `hidden`.
     """
     edges = [0, *accumulate(count(sentence) for sentence in body)]
-    spots: dict[int, list[Hidden]] = {}
+    places: dict[int, list[Hidden]] = {}
     for each in hidden:
         share = depth if each.share is None else each.share
-        spots.setdefault(nearest(edges, share * edges[-1]), []).append(each)
+        places.setdefault(nearest(edges, share * edges[-1]), []).append(each)
     laid: list[str] = []
     index = 0
     for i in range(len(edges)):
-        for each in spots.get(i, ()):
+        for each in places.get(i, ()):
             if each.share is None:
                 index = len(laid)
             laid.append(each.sentence)

@@ -1,37 +1,20 @@
-"""What a task is: it draws problems, and says what guessing would score.
+"""What is hidden and asked for: facts, and the problems that tasks make of them.
 
-A problem names its hidden sentences and where they go, the question and the right values; how it
-becomes a prompt of an exact length is the same for all (`ropewalk.proof.prompt`).
-
-What is hidden and asked for: a random key, a random value, and the words around them.
-
-The question repeats the key and nothing else of the needle, and the key is a made-up word, so
-that only the needle can answer it. Digits of the value differ from their neighbours: a value
-like 77777 would be right by stuttering.
-
-Kinds of facts: the words around a key and a value, and how a value of the kind looks.
-
-A document takes each kind once before any comes again: two facts of a kind are what a model mixes
-up (`benchmarks/needles.py`).
-
-A value is told by its form, or by the kind of word it is, to be of its kind. Neighbouring digits
-differ, as in `ropewalk.proof.needles`: what could be said by stuttering would not have been read.
-
-Drawing facts for one document: each unlike all the others in it.
-
-What several tasks draw: made-up words and numbers that cannot be mixed up by accident.
+A `Fact` has a random key and a random value in the words of its kind. Its question repeats the key
+and nothing else, and the key is a made-up word or a name, so that only the fact can answer it. A
+`Problem` names the hidden sentences and where they go, the question and the right values; how it
+becomes a prompt of an exact length is the same for all (`ropewalk.proof.prompt`). A `Task` draws
+problems, and says what guessing would score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 from ropewalk.proof.classify import gives_away
-from ropewalk.proof.kinds import KINDS, FactKind
-from ropewalk.proof.words import SUBJECTS
+from ropewalk.proof.words import KINDS, PASS_KEY, SUBJECTS, FactKind
 from ropewalk.short import short
 
 
@@ -81,23 +64,21 @@ class Problem:
         return ", ".join(self.values)
 
 
-class Task(Protocol):
-    """Draws problems of one kind; the same random state draws the same problem."""
+@short
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Draws problems of one kind; the same random state draws the same problem.
 
-    @property
-    def name(self) -> str:
-        """As it is written after --task."""
+    `name` is as it is written after --task, `introduction` the first line of the prompt: what is to
+    be looked out for. `chance` is the share of HITs of one who knows the form of an answer and
+    guesses. `draw(random, depth, length)`: a problem for a prompt of about `length` tokens, to be
+    found at `depth` (0 to 1).
+    """
 
-    @property
-    def introduction(self) -> str:
-        """The first line of the prompt: what is to be looked out for."""
-
-    @property
-    def chance(self) -> float:
-        """The share of HITs of one who knows the form of an answer and guesses."""
-
-    def draw(self, random: Random, depth: float, length: int, /) -> Problem:
-        """A problem for a prompt of about `length` tokens, to be found at `depth` (0 to 1)."""
+    name: str
+    introduction: str
+    chance: float
+    draw: Callable[[Random, float, int], Problem]
 
 
 def corrected(share: float, chance: float) -> float:
@@ -114,55 +95,6 @@ def corrected(share: float, chance: float) -> float:
 _SYLLABLES = """bar bel cor dan del dor fal fen gal gor han hel jor kal kel lan lor mar mel mir
 mor nal nor pel ral ren sal sel sor tal tan tor val vel ver wen zan zel""".split()
 _TAILS = ("a", "o", "ia", "in", "us", "et", "is", "ona", "eth", "ik")
-VALUE_DIGITS = 5
-
-
-@short
-@dataclass(frozen=True, slots=True)
-class Needle:
-    """A fact to find: `value` is what `key` asks for; `sentence` is what is hidden.
-
-    It is said twice in the same words, which a small model far within its length finds more
-    surely: what is missed should be missed for the distance, not for the wording.
-    """
-
-    key: str
-    value: str
-
-    @property
-    def sentence(self) -> str:
-        """The text that goes into the haystack."""
-        fact = f"The pass key of {self.key} is {self.value}."
-        return f"{fact} Remember it. {fact}"
-
-    @property
-    def question(self) -> str:
-        """What is asked at the end."""
-        return f"What is the pass key of {self.key}?"
-
-    @property
-    def opening(self) -> str:
-        """The beginning of the answer, which a base model continues with the value."""
-        return f"The pass key of {self.key} is"
-
-
-def draw_needle(random: Random, others: Sequence[Needle] = ()) -> Needle:
-    """A needle that can be told from `others`: no key begins another, and no value is another's."""
-    while True:
-        key = "".join(random.sample(_SYLLABLES, 2)).capitalize() + random.choice(_TAILS)
-        value = str(random.randrange(1, 10))
-        while len(value) < VALUE_DIGITS:
-            digit = str(random.randrange(10))
-            value += digit if digit != value[-1] else ""
-        if not any(
-            value == other.value or key.startswith(other.key) or other.key.startswith(key)
-            for other in others
-        ):
-            return Needle(key, value)
-
-
-_DRAWS = 40
-"""Values tried of a kind, before the next one takes its turn."""
 
 
 @short
@@ -177,7 +109,7 @@ class Fact:
     @property
     def sentence(self) -> str:
         """The text that goes into the haystack."""
-        return f"{self.opening} {self.value}."
+        return self.kind.said.format(fact=f"{self.opening} {self.value}.")
 
     @property
     def question(self) -> str:
@@ -201,6 +133,22 @@ class Fact:
             secret=(self.key, self.value),
             noun=self.kind.noun,
         )
+
+
+def draw_needle(random: Random, others: Sequence[Fact] = ()) -> Fact:
+    """A pass key that can be told from `others`: no key begins another, no value is another's."""
+    while True:
+        key = "".join(random.sample(_SYLLABLES, 2)).capitalize() + random.choice(_TAILS)
+        value = PASS_KEY.draw(random)
+        if not any(
+            value == other.value or key.startswith(other.key) or other.key.startswith(key)
+            for other in others
+        ):
+            return Fact(PASS_KEY, key, value)
+
+
+_DRAWS = 40
+"""Values tried of a kind, before the next one takes its turn."""
 
 
 def draw_facts(random: Random) -> Iterator[Fact]:
@@ -263,9 +211,9 @@ def _subjects(random: Random) -> Iterator[str]:
         needles.append(draw_needle(random, needles))
 
 
-def draw_needles(random: Random, count: int) -> list[Needle]:
+def draw_needles(random: Random, count: int) -> list[Fact]:
     """`count` needles of which no key begins another and no value is another's."""
-    needles: list[Needle] = []
+    needles: list[Fact] = []
     for _ in range(count):
         needles.append(draw_needle(random, needles))
     return needles

@@ -1,17 +1,15 @@
-"""Which questions to ask, in which order, and how long they will take.
+"""Which questions to ask, in which order, and their prompts, each laid out once.
 
 The order is trial by trial, shortest lengths first: a run that is cut off early still leaves a
 whole map, thinner than planned.
 
-Cells that cannot be laid out: they are left out and named, and a run goes on without them.
-
-What makes one prompt impossible, such as a text that names what is hidden or ends too early, says
-nothing about the next. What makes all prompts of a length impossible is said before a run.
+Cells that cannot be laid out are left out and named, and a run goes on without them. What makes one
+prompt impossible, such as a text that names what is hidden or ends too early, says nothing about
+the next. What makes all prompts of a length impossible is said before a run.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,7 +70,7 @@ def make_plan(
     _check_lengths(lengths)
     _check_depths(depths)
     if trials < 1:
-        raise LengthError(f"{trials} trials is impossible: at least 1 a cell.")
+        raise LengthError(f"{trials} trials is impossible: at least 1 per cell.")
     if not 0 <= control_trials <= trials:
         raise LengthError(f"{control_trials} control trials is impossible: 0 to {trials} can be.")
     ladder, steps = tuple(sorted(lengths)), tuple(sorted(depths))
@@ -234,30 +232,50 @@ def _check_depths(depths: Sequence[float]) -> None:
 
 Make = Callable[[Cell], Prompt]
 """Lays out the prompt of a cell. Raises LengthError for one that cannot be."""
-LEFT_OUT = "left_out"
-"""The fact of a run folder that holds the cells left out, to be read back."""
 _NAMED = 3
 """Cells that are named one by one where some are left out."""
 
 
-class Laying:
-    """Lays out cells one after the other; `left_out` says why some could not be."""
+class Prompts:
+    """The prompts that `make` lays out, each of them once; `left_out` says why some cannot be.
+
+    A prompt is held until it is forgotten, and the first trial's are then too: what later trials
+    cost is expected by them. `keys` is for whoever asks: under what each prompt's answer is kept.
+    """
 
     def __init__(self, make: Make) -> None:
         self._make = make
+        self._laid: dict[Cell, Prompt] = {}
         self.left_out: dict[Cell, str] = {}
+        self.keys: dict[Cell, str] = {}
 
-    def __call__(self, cell: Cell) -> Prompt | None:
+    def __call__(self, cell: Cell) -> Prompt:
+        """The prompt of a cell. Raises LengthError for one that cannot be laid out."""
+        if cell in self.left_out:
+            raise LengthError(self.left_out[cell])
+        if cell not in self._laid:
+            try:
+                self._laid[cell] = self._make(cell)
+            except LengthError as error:
+                self.left_out[cell] = str(error)
+                raise
+        return self._laid[cell]
+
+    def get(self, cell: Cell) -> Prompt | None:
         """The prompt of a cell, None for one that cannot be laid out."""
         try:
-            return self._make(cell)
-        except LengthError as error:
-            self.left_out[cell] = str(error)
+            return self(cell)
+        except LengthError:
             return None
 
     def all(self, cells: Iterable[Cell]) -> list[Prompt]:
         """The prompts of those cells that can be laid out."""
-        return [prompt for prompt in map(self, cells) if prompt is not None]
+        return [prompt for prompt in map(self.get, cells) if prompt is not None]
+
+    def forget(self, cell: Cell) -> None:
+        """Let go of a prompt that was answered: those of a large plan would fill the memory."""
+        if cell.trial:
+            self._laid.pop(cell, None)
 
 
 def lay_first(make: Make, cells: Sequence[Cell]) -> Prompt | None:
@@ -296,24 +314,6 @@ def in_words(left_out: Mapping[Cell, str]) -> str:
     more = [f"and {count - _NAMED} more"] if count > _NAMED else []
     prompts = "prompt that" if count == 1 else "prompts that"
     return f"{count} {prompts} could not be laid out ({'; '.join([*named, *more])})"
-
-
-def written(left_out: Mapping[Cell, str]) -> str:
-    """The cells left out, and why, as a text for a run folder."""
-    return json.dumps(
-        [[c.length, c.depth, c.trial, c.control.value, c.task, why] for c, why in left_out.items()]
-    )
-
-
-def read_left_out(facts: Mapping[str, str]) -> dict[Cell, str]:
-    """The cells that a run folder says were left out. Raises ValueError for what are none."""
-    try:
-        return {
-            Cell(int(length), float(depth), int(trial), Control(control), str(task)): str(why)
-            for length, depth, trial, control, task, why in json.loads(facts.get(LEFT_OUT, "[]"))
-        }
-    except TypeError as error:
-        raise ValueError(f"cells left out that are none: {error}") from error
 
 
 def _place(cell: Cell) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
-from ropewalk.proof.cells import JUDGED, Cell, Outcome, Row, Sharing
+from ropewalk.proof.cells import JUDGED, Cell, Control, Outcome, Row, Sharing
 from ropewalk.proof.plan import CostModel, Plan
 from ropewalk.proof.store import Store
 from ropewalk.short import short
@@ -15,8 +18,8 @@ ASKING = "asking"
 
 Work = tuple[int, int]
 """Tokens to read for a cell, and how many stand before them: (start, tokens)."""
-Pace = tuple[int, int, float]
-"""The same of an answer that was seen, and the seconds it took: (start, tokens, seconds)."""
+CellKind = tuple[int, float, Control, str]
+"""A cell without its trial."""
 
 
 @short
@@ -39,6 +42,18 @@ class Event:
 
 @short
 @dataclass(frozen=True, slots=True)
+class ProofListener:
+    """Who is told how a proof goes on: phases, shares of them, the plan, notes, cells."""
+
+    say: Callable[[str], None] = lambda _: None
+    share: Callable[[int, int], None] = lambda _done, _total: None
+    planned: Callable[[Plan, Path], None] = lambda _plan, _folder: None
+    note: Callable[[str], None] = lambda _: None
+    event: Callable[[Event], None] = lambda _: None
+
+
+@short
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """How a run ended. `done` counts the cells with a kept answer, an ERROR not included.
 
@@ -55,21 +70,86 @@ class RunResult:
     left_out: Mapping[Cell, str] = field(default_factory=dict)
 
 
-def whole_prompt(cell: Cell) -> Work:
-    """What a cell costs that is read by itself."""
-    return 0, cell.length
+class Pace(Protocol):
+    """How fast answers come, by those that were seen."""
+
+    def see(self, row: Row, *, kept: bool) -> None:
+        """Note an answer; `kept` where an earlier call had asked for it."""
+
+    def expected(self, tokens: int, start: int) -> float:
+        """Seconds until a prompt is answered of which so many tokens are read behind `start`."""
+
+    def left(self, cells: Iterable[Cell]) -> float:
+        """Seconds that all of these should take."""
 
 
-def whole_row(row: Row) -> Pace:
-    """What an answer took whose prompt was read by itself, the tokens of the answer with it."""
-    return 0, row.actual_length, row.answer.seconds
+class ReadingPace:
+    """The pace of a model that answers one prompt after the other: what reading tokens takes.
+
+    `works` says what a kind of cell costs where beginnings are shared; others are read whole.
+    `cost` is expected before the first answer.
+    """
+
+    def __init__(self, *, shared: bool, cost: CostModel | None = None) -> None:
+        self.works: dict[CellKind, Work] = {}
+        self._shared = shared
+        self._guess = cost or CostModel()
+        self._seen: list[tuple[int, int, float]] = []
+
+    def see(self, row: Row, *, kept: bool) -> None:  # noqa: ARG002 - as fast as one of this call
+        """Kept answers of the same folder tell from the first cell on how fast this goes."""
+        if row.answer.outcome in JUDGED:
+            self._seen.append((*work_of(row, shared=self._shared), row.answer.seconds))
+
+    def expected(self, tokens: int, start: int) -> float:
+        """Seconds that so many tokens behind `start` others should take."""
+        return self._cost().seconds(tokens, start)
+
+    def left(self, cells: Iterable[Cell]) -> float:
+        """Seconds for all the cells, each by what it costs."""
+        cost = self._cost()
+        works = (self.works.get(kind_of(cell), (0, cell.length)) for cell in cells)
+        return sum(cost.seconds(tokens, start) for start, tokens in works)
+
+    def _cost(self) -> CostModel:
+        return self._guess.fit_work(self._seen)
 
 
-def shared_row(row: Row) -> Pace:
-    """What an answer took whose prompt went on from text that had been read."""
-    if not row.tokens_read:
-        return whole_row(row)
-    return max(0, row.actual_length - row.tokens_read), row.tokens_read, row.answer.seconds
+class ClockPace:
+    """The pace of servers that answer side by side: by the clock, requests that overlap once."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._tokens = 0
+        self._longest = 0.0
+
+    def see(self, row: Row, *, kept: bool) -> None:
+        """Only what this call asked was timed by its clock."""
+        if not kept:
+            self._tokens += row.cell.length
+            self._longest = max(self._longest, row.answer.seconds)
+
+    def expected(self, _tokens: int, _start: int) -> float:
+        """The most seconds that an answer took: what the next may take."""
+        return self._longest
+
+    def left(self, cells: Iterable[Cell]) -> float:
+        """In proportion to the tokens asked so far; 0 before the first answer."""
+        passed = time.monotonic() - self._begun
+        left = sum(cell.length for cell in cells)
+        return left * passed / self._tokens if self._tokens else 0.0
+
+
+def kind_of(cell: Cell) -> CellKind:
+    """What a cell has in common with the cells of other trials."""
+    return cell.length, cell.depth, cell.control, cell.task
+
+
+def work_of(row: Row, *, shared: bool) -> Work:
+    """What was read for an answer, and behind how much: all of it, or what was not read before."""
+    if not shared or not row.tokens_read:
+        return 0, row.actual_length
+    return max(0, row.actual_length - row.tokens_read), row.tokens_read
 
 
 class RunProgress:
@@ -77,29 +157,17 @@ class RunProgress:
 
     Cells that the store knows count as done from the start, so that a bar goes on where it
     stood. Should a prompt have changed since, its cell is asked again and counts once. Only rows
-    of the run's own `sharing` count; `work` says what each cell costs, and `cost` how long that
-    takes until an answer was seen; `pace` says the same of answers.
+    of the run's own `sharing` count.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        store: Store,
-        sharing: Sharing = Sharing.NONE,
-        work: Callable[[Cell], Work] = whole_prompt,
-        cost: CostModel | None = None,
-        pace: Callable[[Row], Pace] = shared_row,
-    ) -> None:
-        self._plan, self._store, self._sharing = plan, store, sharing
+    def __init__(self, plan: Plan, store: Store, sharing: Sharing, pace: Pace) -> None:
+        self._plan, self._store, self._sharing, self._pace = plan, store, sharing, pace
         rows = self._answered()
-        self._work = work
-        self._guess = cost or CostModel()
-        self._pace = pace
         self._done = {row.cell for row in rows} & set(plan.cells)
         # A cell leaves this once it was tried: an ERROR is not done, but does not remain either.
         self._ahead = dict.fromkeys(cell for cell in plan.cells if cell not in self._done)
-        # Kept answers of the same folder tell from the first cell on how fast this goes.
-        self._seen = [pace(row) for row in rows if row.answer.outcome in JUDGED]
+        for row in rows:
+            pace.see(row, kept=True)
         self._asked = 0
         self._left_out: dict[Cell, str] = {}
 
@@ -113,50 +181,36 @@ class RunProgress:
         self._done.add(cell)
         return self._event(cell, None)
 
-    def leave(self, left_out: Mapping[Cell, str]) -> None:
-        """Note cells that cannot be laid out: they do not remain."""
-        self._left_out.update(left_out)
-        for cell in left_out:
-            self._ahead.pop(cell, None)
+    def leave(self, cell: Cell, why: str) -> None:
+        """Note a cell that cannot be laid out: it does not remain."""
+        self._left_out[cell] = why
+        self._ahead.pop(cell, None)
 
     def keep(self, row: Row) -> Event:
         """Note a row that has just been kept."""
         self._asked += 1
         if row.answer.outcome is not Outcome.ERROR:
             self._done.add(row.cell)
-        if row.answer.outcome in JUDGED:
-            self._seen.append(self._pace(row))
+        self._pace.see(row, kept=False)
         return self._event(row.cell, row)
 
-    def expected(self, tokens: int, start: int = 0) -> float:
-        """Seconds that so many tokens behind `start` others should take, by what was seen."""
-        return self.cost().seconds(tokens, start)
-
-    def cost(self) -> CostModel:
-        """How long tokens take, by what was seen."""
-        return self._guess.fit_work(self._seen)
-
-    def result(self, *, interrupted: bool, out_of_time: bool = False) -> RunResult:
+    def result(self, *, interrupted: bool = False, out_of_time: bool = False) -> RunResult:
         """How the run ended. What is kept is counted anew: an interrupt may have come in between
         the keeping of an answer and the noting of it.
         """
         self._done |= {row.cell for row in self._answered()} & set(self._plan.cells)
-        done = len(self._done)
-        remaining = len(self._plan.cells) - len(self._done | self._left_out.keys())
-        return RunResult(
-            done, remaining, self._asked, interrupted, out_of_time, dict(self._left_out)
-        )
+        left = len(self._plan.cells) - len(self._done | self._left_out.keys())
+        late, out = out_of_time and left > 0, dict(self._left_out)
+        return RunResult(len(self._done), left, self._asked, interrupted, late, out)
 
     def _event(self, cell: Cell, row: Row | None) -> Event:
         self._ahead.pop(cell, None)
-        cost = self.cost()
-        work = (self._work(each) for each in self._ahead)
         return Event(
             cell=cell,
             done=len(self._done),
             total=len(self._plan.cells) - len(self._left_out),
             tokens_done=sum(each.length for each in self._done),
             tokens_total=self._plan.tokens - sum(each.length for each in self._left_out),
-            eta_seconds=sum(cost.seconds(tokens, start) for start, tokens in work),
+            eta_seconds=self._pace.left(self._ahead),
             row=row,
         )

@@ -1,10 +1,9 @@
-"""What stands around a haystack: the first line before it, the question behind it.
-
-Prompts of an exact number of tokens, with a needle at a depth measured in tokens.
+"""Prompts of an exact number of tokens, with a needle at a depth measured in tokens.
 
 The count is the model's own tokenizer's over the finished prompt: special tokens, question and
 the room for the answer included. Sentences are counted one by one to come close; the finished
-text is then tokenized whole, and the last sentence is changed until the count is met.
+text is then tokenized whole, and the last sentence is changed until the count is met. What stands
+around the haystack, the first line before it and the question behind it, is the prompt's frame.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from ropewalk.proof.haystack import (
     place,
 )
 from ropewalk.proof.needles import Problem, Task
-from ropewalk.proof.tasks.hidden import Single
-from ropewalk.proof.tasks.suite import TASKS
+from ropewalk.proof.tasks import TASKS, single
 from ropewalk.proof.tokens import Tokens, shared_start
 from ropewalk.short import short
 
@@ -126,7 +124,7 @@ class PromptMaker:
     `chat` asks through the model's own template and leaves `answer_tokens` for the answer;
     without it the prompt ends in the beginning of the answer. `distractors` needles with other
     keys are hidden at random depths beside a single one. `tasks` are tasks of the user's own by
-    name, beside those of `ropewalk.proof.tasks.suite`.
+    name, beside those of `ropewalk.proof.tasks`.
     """
 
     tokens: Tokens
@@ -168,7 +166,7 @@ class PromptMaker:
     def task(self, name: str) -> Task:
         """The task of a name. Raises KeyError for one that is neither known nor in `tasks`."""
         if name == "single":
-            return Single(self.distractors)
+            return single(self.distractors)
         return self.tasks[name] if name in self.tasks else TASKS[name]
 
     def minimum(self, name: str = "single") -> int:
@@ -233,10 +231,10 @@ class PromptMaker:
     def lay_out(
         self, cell: Cell, problem: Problem, introduction: str, text: int | None = None
     ) -> Prompt | None:
-        """The prompt of a problem; None when it does not fit, or the haystack betrays it.
+        """The prompt of a problem; None when it does not fit, or the haystack leaks it.
 
         `text` numbers texts that the haystack is to be drawn from instead, without the sentences
-        that betray the problem.
+        that leak the answer.
         """
         frame = self.framer(problem, introduction)
         if cell.control is Control.NEEDLE_ONLY:
@@ -249,16 +247,17 @@ class PromptMaker:
         if room < 0:
             return None
         drawn = f"{self.seed}/{cell.task}/{cell.trial}{f'/{text}' if text else ''}"
-        haystack = self._haystack(problem, Random(drawn))
+        haystack = self.haystack(Random(drawn), problem.sentences)
         if text is not None:
             haystack = Without(haystack, problem.secret)
         body = fill(haystack, room, self.tokens.inner, cell.length)
-        if betrayed(problem.secret, body):
+        if leaks(problem.secret, body):
             return None
         return self._adjust(cell, frame, problem, body, haystack)
 
-    def _haystack(self, problem: Problem, random: Random) -> Haystack:
-        sentences = self.sentences if problem.sentences is None else problem.sentences
+    def haystack(self, random: Random, own: tuple[str, ...] | None = None) -> Haystack:
+        """Text to hide something in: a problem's own, the user's, or from the grammar."""
+        sentences = self.sentences if own is None else own
         return GeneratedHaystack(random) if sentences is None else TextHaystack(sentences, random)
 
     def _adjust(
@@ -266,8 +265,8 @@ class PromptMaker:
     ) -> Prompt | None:
         """Place what is hidden, then trade the last sentence until the whole has the right count.
 
-        `body` is changed. None when every attempt came out longer than the cell allows, or betrays
-        the problem by what filled the last gap. Raises LengthError when the haystack ends before
+        `body` is changed. None when every attempt came out longer than the cell allows, or leaks
+        the answer by what filled the last gap. Raises LengthError when the haystack ends before
         the count is met.
         """
         count = self.tokens.inner
@@ -279,7 +278,7 @@ class PromptMaker:
             prompt = self._finish(cell, frame, problem, laid, index)
             missing = cell.length - prompt.length
             better = missing >= 0 and (best is None or prompt.length > best.length)
-            if better and not betrayed(problem.secret, body):
+            if better and not leaks(problem.secret, body):
                 best = prompt
             if best is prompt and missing == 0:
                 break
@@ -320,7 +319,7 @@ class PromptMaker:
         )
 
 
-def betrayed(secret: tuple[str, ...], body: list[str]) -> bool:
+def leaks(secret: tuple[str, ...], body: list[str]) -> bool:
     """Whether the haystack names a key or a value by itself."""
     return any(gives_away(text, secret) for text in body)
 

@@ -1,77 +1,73 @@
 """A whole proof, from a model's name to kept answers and their summary.
 
 The order is the one in which things can go wrong: names and numbers are checked before torch is
-imported, a named run folder is tried before weights are loaded, and the live model's frequencies
-are compared with the schedule before the first token.
+imported, a named run folder is tried before weights are loaded or a server is asked for answers,
+and the live model's frequencies are compared with the schedule before the first token.
 """
 
 from __future__ import annotations
 
-import platform
 import time
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from ropewalk.errors import LengthError
-from ropewalk.findings import audit
-from ropewalk.models.dtypes import dtype_word
-from ropewalk.models.load import check_device, load
-from ropewalk.models.resolve import ModelFiles, read_spec, resolve
-from ropewalk.models.rotary_tables import as_loaded, install, schedule_fingerprint
-from ropewalk.proof.calibration import Calibrate
-from ropewalk.proof.cells import Sharing
+from ropewalk.findings import Audit
+from ropewalk.proof.ask import Asking, ask
+from ropewalk.proof.calibration import ask_both_ways, calibration_plan
+from ropewalk.proof.cells import Calibrate, Cell, Row, Sharing
+from ropewalk.proof.documents import DocumentMaker, check_documents
 from ropewalk.proof.endpoint.subject import PREFIX
 from ropewalk.proof.facts import (
+    RunFacts,
     folder_name,
     hash_by,
-    plan_facts,
-    settings_facts,
-    sharing_facts,
-    try_folder,
+    with_plan,
+    with_settings,
+    with_sharing,
 )
-from ropewalk.proof.haystack import read_sentences
-from ropewalk.proof.local import Asking, LocalRun
-from ropewalk.proof.progress import ASKING, RunResult
-from ropewalk.proof.proof import (
-    DryRun,
-    Proof,
-    ProofListener,
-    check_lengths,
-    check_texts,
-    default_lengths,
-    planned,
-    prompt_maker,
-    proof_of,
-    sharing_line,
-    tell_budget,
-    until_certain,
+from ropewalk.proof.own import Texts
+from ropewalk.proof.plan import (
+    CostModel,
+    Make,
+    Plan,
+    Prompts,
+    check_lengths_hold,
+    in_words,
+    make_plan,
 )
-from ropewalk.proof.reading import Budget
-from ropewalk.proof.settings import (
-    DEFAULT_DEPTHS,
-    DEFAULT_DOCUMENTS,
-    DEFAULT_TRIALS,
-    RUNS,
-    ProofSettings,
-    as_stated,
-)
-from ropewalk.proof.store import Store
+from ropewalk.proof.progress import ASKING, ProofListener, RunResult
+from ropewalk.proof.prompt import PromptMaker
+from ropewalk.proof.reading import Budget, ReadCost, default_calibrate, reading
+from ropewalk.proof.settings import RUNS, ProofSettings, go_on
+from ropewalk.proof.statistics.tally import by_task, own_rows, summary_of
+from ropewalk.proof.store import Store, try_folder
+from ropewalk.proof.subject import NamedModel, OpenedModel, Subject
 from ropewalk.proof.subjects.branches import Sharable
-from ropewalk.proof.tokens import Tokens
-from ropewalk.rope.override import override
-from ropewalk.rope.spec import PositionSpec
+from ropewalk.proof.summary import RunSummary
+from ropewalk.short import short_with
+from ropewalk.shown import Shown
 
-__all__ = [
-    "DEFAULT_DEPTHS",
-    "DEFAULT_DOCUMENTS",
-    "DEFAULT_TRIALS",
-    "RUNS",
-    "DryRun",
-    "Proof",
-    "ProofListener",
-    "ProofSettings",
-    "default_lengths",
-    "prove",
-]
+
+@short_with("summary.effective", "result")
+@dataclass(frozen=True, slots=True)
+class Proof(Shown):
+    """A proof that has run, or has been interrupted: where it lies and what it says."""
+
+    folder: Path
+    summary: RunSummary
+    result: RunResult
+    audit: Audit | None
+    """None for a model at a server, whose files are not here."""
+    rows: tuple[Row, ...]
+    tasks: Mapping[str, RunSummary] = field(default_factory=dict)
+    """The summary of each task that was asked."""
+
+
+class DryRun(Exception):  # noqa: N818 - nothing went wrong
+    """The plan has been told, and no more was asked for."""
 
 
 def prove(settings: ProofSettings, listener: ProofListener | None = None) -> Proof:
@@ -81,172 +77,294 @@ def prove(settings: ProofSettings, listener: ProofListener | None = None) -> Pro
     `ropewalk.errors`; what was answered before it stays in the run folder.
     """
     tell = listener or ProofListener()
-    deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
+    deadline = None if settings.minutes is None else time.monotonic() + 60 * settings.minutes
     settings.check()
-    if settings.model.startswith(PREFIX):
-        # Most proofs are of models that are run here, and need nothing of what servers need.
-        from ropewalk.proof.served import prove_endpoint
-
-        return prove_endpoint(settings, tell, deadline)
-    files = resolve(settings.model)
-    settings, asked_as = as_stated(settings, files)
-    written = read_spec(files)
-    spec = override(written, settings.rope) if settings.rope else written
-    lengths = settings.lengths or default_lengths(spec.claimed.tokens)
-    plan = planned(settings, lengths, Sharing.NONE)
-    own = settings.own_questions()
-    sentences = read_sentences(settings.haystack) if settings.haystack else None
-    _begin(settings, asked_as, tell)
-    device, dtype = check_device(settings.device, settings.dtype, files)
-    loaded = load(
-        files,
-        device=device,
-        dtype=dtype,
-        device_map=settings.device_map,
-        say=tell.say,
-        share=tell.share,
-    )
-    tokens = Tokens(loaded.tokenizer, loaded.rows)
-    maker = prompt_maker(settings, tokens, sentences, own)
-    check_texts(tokens, settings, sentences, own)
-    check_lengths(plan, maker.minimum)
-    tables = as_loaded(loaded.model, written)
-    install(loaded.model, spec, None)
-    local, able = _shared(settings, LocalRun(loaded.model, tokens, spec, plan, maker), tell)
-    local.check_rest(able.sharing)
-    local, budget = _budgeted(settings, local, able, deadline, tell)
-    plan = local.plan
-    tell_budget(settings, budget, tell)
-    facts = {
-        **_facts(settings, files, spec, loaded.identity, tokens),
-        **settings_facts(settings, sentences, own, chat=settings.chat),
-        **plan_facts(plan, settings.threshold, spec),
-        "device": str(device) if settings.device_map is None else f"by {settings.device_map}",
-        "dtype": dtype_word(dtype),
-        "tables": tables,
-        **sharing_facts(able.sharing, plan.lengths, plan.depths),
-        **({"not shared": able.reason} if able.reason else {}),
-        **({"asked as": "; ".join(asked_as)} if asked_as else {}),
-    }
-    folder = settings.out or RUNS / folder_name(f"{files.title}-{settings.rope or ''}", facts)
-    with Store.open(folder, facts) as store:
-        tell.planned(plan, folder)
-        asking = Asking(store, hash_by(facts), tell.event, deadline)
-        result = _run(settings, local, budget, asking, tell)
-        return proof_of(store, folder, result, audit(spec, name=files.title))
-
-
-def _begin(settings: ProofSettings, asked_as: tuple[str, ...], tell: ProofListener) -> None:
-    """Try a named folder, say how the model is asked, and that the long part begins."""
+    named = _named(settings)
+    settings = named.settings
+    texts = Texts.read(settings)
     if settings.out is not None:
         try_folder(settings.out)
-    for line in asked_as:
+    for line in named.asked_as:
         tell.note(line)
-    tell.say("loading torch and transformers")
+    with contextmanager(named.opened)(tell) as model:
+        session = _Session.begun(settings, model, texts, tell)
+        budget = session.budget(deadline)
+        for line in budget.lines(settings.price):
+            tell.note(line)
+        if settings.dry_run:
+            raise DryRun
+        facts = replace(session.facts(texts), asked_as="; ".join(named.asked_as))
+        folder = settings.out or RUNS / folder_name(model.title, facts)
+        with Store.open(folder, facts) as store:
+            tell.planned(session.plan, folder)
+            result = session.run(budget, Asking(store, hash_by(facts), tell.event, deadline))
+            rows, facts = store.rows(), store.facts()
+    own = tuple(own_rows(rows, facts))
+    summary, tasks = summary_of(rows, facts), by_task(rows, facts)
+    return Proof(folder, summary, result, model.audit, own, tasks)
 
 
-def _shared(
-    settings: ProofSettings, local: LocalRun, tell: ProofListener
-) -> tuple[LocalRun, Sharable]:
-    """Decide what prompts share, say why, and plan as many trials as that takes."""
-    wanted, why = settings.sharing or Sharing.NESTED, ""
-    if settings.sharing is None and (why := settings.not_nested()):
-        wanted = Sharing.PREFIX
-    able = local.able(wanted)
-    if able.sharing is Sharing.NESTED:
-        try:
-            local.check(able.sharing)
-        except LengthError as error:
-            if settings.sharing is not None:
-                raise
-            able, why = replace(able, sharing=Sharing.PREFIX), str(error)
-    if able.reason:
-        tell.note(f"nothing is shared between prompts: {able.reason}")
-    elif settings.sharing is None:
-        tell.note(sharing_line(able.sharing, why))
-    plan = planned(settings, local.plan.lengths, able.sharing)
-    return local.with_plan(plan), able
+def _named(settings: ProofSettings) -> NamedModel:
+    # Most proofs are of models that are run here, and need nothing of what servers need.
+    if settings.model.startswith(PREFIX):
+        from ropewalk.proof.served import NamedServer
+
+        return NamedServer(settings)
+    from ropewalk.proof.local import NamedFiles
+
+    return NamedFiles(settings)
 
 
-def _budgeted(
-    settings: ProofSettings,
-    local: LocalRun,
-    able: Sharable,
-    deadline: float | None,
-    tell: ProofListener,
-) -> tuple[LocalRun, Budget]:
-    """What the plan will take; a plan that may be shortened until it fits the time, is."""
-    budget = local.budget(able.sharing, settings.calibrate, settings.seed, able.bytes)
-    left = None if deadline is None or not settings.shorten else deadline - time.monotonic()
-    while (
-        left is not None
-        and budget.seconds is not None
-        and budget.seconds > left
-        and len(local.plan.lengths) > 1
-    ):
-        *shorter, longest = local.plan.lengths
-        tell.note(
-            f"{longest:,} tokens are left out: with them this would take about "
-            f"{budget.seconds:,.0f} seconds here"
+def default_lengths(claimed: int | None) -> tuple[int, ...]:
+    """1,024 and its doublings below the claimed length, and the claimed length itself."""
+    if claimed is None:
+        raise LengthError("this model claims no length; say which to test, like --lengths 1k,4k")
+    lengths = []
+    step = 1024
+    while step < claimed:
+        lengths.append(step)
+        step *= 2
+    return (*lengths, claimed)
+
+
+def planned(settings: ProofSettings, lengths: tuple[int, ...], sharing: Sharing) -> Plan:
+    """The plan of a proof whose prompts are shared in this way. Raises LengthError."""
+    trials = settings.trials_of(sharing)
+    return make_plan(lengths, settings.depths, trials, settings.controls, settings.all_tasks)
+
+
+@dataclass(slots=True)
+class _Session:
+    """One proof of an opened model. `alone` and `documents` lay out prompts by the two ways."""
+
+    settings: ProofSettings
+    model: OpenedModel
+    tell: ProofListener
+    plan: Plan
+    alone: PromptMaker
+    able: Sharable = field(default_factory=lambda: Sharable(Sharing.NONE))
+    documents: DocumentMaker | None = None
+    prompts: Prompts = field(init=False)
+    """Of the way that the map is asked in."""
+    apart: Prompts = field(init=False)
+    """Of prompts with the facts of nested ones, each by itself."""
+
+    @classmethod
+    def begun(
+        cls, settings: ProofSettings, model: OpenedModel, texts: Texts, tell: ProofListener
+    ) -> _Session:
+        """Plan what is asked, decide what prompts share, and check that every length holds some.
+
+        Raises LengthError for lengths that hold no question.
+        """
+        alone = PromptMaker(
+            model.tokens,
+            settings.seed,
+            model.chat,
+            settings.distractors,
+            settings.answer_tokens,
+            texts.sentences,
+            {} if texts.own is None else {"documents": texts.own.task},
         )
-        local = local.with_plan(planned(settings, tuple(shorter), able.sharing))
-        budget = local.budget(able.sharing, settings.calibrate, settings.seed, able.bytes)
-    return local, budget
+        texts.check(model.tokens, settings)
+        lengths = settings.lengths or default_lengths(model.spec.claimed.tokens)
+        found = cls(settings, model, tell, planned(settings, lengths, Sharing.NONE), alone)
+        found._check_lengths()
+        found._decide(lengths)
+        nested = found.able.sharing is Sharing.NESTED
+        # What a document holds has been checked.
+        cells = (c for c in found.plan.cells if not (nested and c.task == "single"))
+        check_lengths_hold(cells, found.prompts)
+        return found
 
+    def _check_lengths(self) -> None:
+        """Raise LengthError for lengths that cannot hold what a task of the plan hides and asks."""
+        for task in self.plan.tasks:
+            least = self.model.least(self.alone.minimum(task))
+            too_short = [length for length in self.plan.lengths if length < least]
+            if too_short:
+                of = "" if task == "single" else f" of the task {task}"
+                raise LengthError(
+                    f"a length of {too_short[0]} tokens cannot hold needle, question and answer"
+                    f"{of}: {self.model.whose} the shortest is {least} tokens"
+                )
 
-def _run(
-    settings: ProofSettings, local: LocalRun, budget: Budget, asking: Asking, tell: ProofListener
-) -> RunResult:
-    """Calibrate nested prompts, fall back from them if they are another test, and ask."""
-    sharing = budget.sharing
-    if sharing is Sharing.NESTED and budget.calibrate is Calibrate.OFF:
-        why = "as was asked for" if settings.calibrate else "it would read more than nesting saves"
-        said = f"none, {why}; --calibrate short asks cells both ways"
-        asking.store.note({"calibration": said})
-    elif sharing is Sharing.NESTED:
-        tell.say(f"calibrating ({budget.calibrate})")
+    def _decide(self, lengths: tuple[int, ...]) -> None:
+        """Decide what prompts share, say why, and plan as many trials as that takes."""
+        wanted, why = self.settings.sharing or Sharing.NESTED, ""
+        if self.settings.sharing is None and (why := self.settings.not_nested()):
+            wanted = Sharing.PREFIX
+        self.able = self.model.able(wanted, lengths)
+        self._lay_out(lengths)
+        if self.able.sharing is Sharing.NESTED:
+            try:
+                check_documents(self.prompts, lengths, self.plan.depths)
+            except LengthError as error:
+                if self.settings.sharing is not None:
+                    raise
+                self.able, why = replace(self.able, sharing=Sharing.PREFIX), str(error)
+                self._lay_out(lengths)
+        if self.able.reason:
+            self.tell.note(f"nothing is shared between prompts: {self.able.reason}")
+        elif self.settings.sharing is None:
+            self.tell.note(_sharing_line(self.able.sharing, why))
+
+    def _lay_out(self, lengths: tuple[int, ...]) -> None:
+        """The plan over these lengths, and what lays out its prompts."""
+        self.plan = planned(self.settings, lengths, self.able.sharing)
+        make: Make = self.alone
+        self.documents = None
+        if self.able.sharing is Sharing.NESTED:
+            own = tuple(map(self.model.own, self.plan.lengths))
+            make = self.documents = DocumentMaker(self.alone, own, self.plan.depths)
+        self.prompts = Prompts(self.model.laid(make))
+
+    def budget(self, deadline: float | None) -> Budget:
+        """What the plan will take; a plan that may be shortened until it fits the time, is."""
+        cost = self.model.cost()
+        budget = self._budget(cost)
+        left = None if deadline is None else deadline - time.monotonic()
+        while (
+            left is not None
+            and self.settings.shorten
+            and budget.seconds is not None
+            and budget.seconds > left
+            and len(self.plan.lengths) > 1
+        ):
+            *shorter, longest = self.plan.lengths
+            self.tell.note(
+                f"{longest:,} tokens are left out: with them this would take about "
+                f"{budget.seconds:,.0f} seconds here"
+            )
+            self._lay_out(tuple(shorter))
+            budget = self._budget(cost)
+        return budget
+
+    def _budget(self, cost: CostModel | None) -> Budget:
+        """What the plan takes, by the real prompts of a trial; seconds by a short text's pace."""
+        sharing, asked = self.able.sharing, self.settings.calibrate
+        read = reading(self.plan, self.prompts)
+        mode, besides = Calibrate.OFF, ReadCost()
+        if self.documents is not None and not self.model.uncalibrated:
+            part = calibration_plan(self.plan, asked or Calibrate.SHORT, self.settings.seed)
+            self.apart = Prompts(self.documents.independent)
+            besides = reading(part, self.apart)
+            mode = asked or default_calibrate(read, besides.shared)
+        if mode is Calibrate.OFF:
+            besides = ReadCost()
+        seconds = None
+        if cost is not None:
+            seconds = read.seconds(sharing, cost) + besides.seconds(Sharing.PREFIX, cost)
+        return Budget(
+            sharing=sharing,
+            prompts=len(self.plan.cells),
+            tokens=read.tokens(sharing),
+            independent=read.independent,
+            seconds=seconds,
+            cache_bytes=self.model.cache_bytes(max(self.plan.lengths), self.able.bytes),
+            calibrate=mode,
+            calibration=besides.shared,
+        )
+
+    def facts(self, texts: Texts) -> RunFacts:
+        """What the run folder says before anything is asked."""
+        settings, model, plan = self.settings, self.model, self.plan
+        facts = with_settings(
+            model.facts, settings, texts.sentences, texts.own, chat=model.chat, salted=model.salted
+        )
+        facts = with_plan(facts, plan, settings.threshold, model.spec, model.trained)
+        own = tuple(map(model.own, plan.lengths))
+        facts = with_sharing(facts, self.able.sharing, own, plan.depths)
+        calibration = "" if self.documents is None else model.uncalibrated
+        return replace(facts, not_shared=self.able.reason, calibration=calibration)
+
+    def run(self, budget: Budget, asking: Asking) -> RunResult:
+        """Calibrate nested prompts, fall back from them if they are another test, and ask."""
+        sharing, prompts, store = self.able.sharing, self.prompts, asking.store
+        subject = self.model.subject(shared=sharing is not Sharing.NONE)
+        if sharing is Sharing.NESTED and not self.model.uncalibrated:
+            ended = self._calibrate(budget.calibrate, subject, asking)
+            if ended is not None and ended.interrupted:
+                return ended
+            if store.facts().fallback is not None:
+                sharing, prompts = Sharing.PREFIX, Prompts(self.model.laid(self.alone))
+        self.tell.say(ASKING)
+
+        def ask_cells(cells: tuple[Cell, ...]) -> RunResult:
+            return ask(replace(self.plan, cells=cells), prompts, subject, asking, sharing)
+
+        result = self._further(ask_cells(self.plan.cells), ask_cells, store)
+        if result.left_out:
+            said = in_words(result.left_out)
+            if not result.done and not result.remaining:
+                raise LengthError(f"nothing is left to ask: {said}")
+            self.tell.note(f"left out: {said}")
+            store.note(store.facts().without(result.left_out))
+        return result
+
+    def _calibrate(self, mode: Calibrate, subject: Subject, asking: Asking) -> RunResult | None:
+        """Ask some cells both ways and note what that says; how it ended before it could say."""
+        facts = asking.store.facts()
+        if mode is Calibrate.OFF:
+            why = "as was asked for"
+            if self.settings.calibrate is None:
+                why = "it would read more than nesting saves"
+            said = f"none, {why}; --calibrate short asks cells both ways"
+            asking.store.note(replace(facts, calibration=said))
+            return None
+        self.tell.say(f"calibrating ({mode})")
         # Of a limited time the half at most: a map that is not calibrated is better than none.
         half = asking.deadline and (time.monotonic() + asking.deadline) / 2
-        found, ended = local.calibrate(
-            budget.calibrate, settings.seed, replace(asking, deadline=half)
+        part = calibration_plan(self.plan, mode, self.settings.seed)
+        found, ended = ask_both_ways(
+            part,
+            self.prompts,
+            self.apart,
+            subject,
+            replace(asking, deadline=half),
+            self.settings.seed,
         )
-        if ended is not None and ended.interrupted:
-            return ended
-        if ended is not None:
+        if ended is not None and not ended.interrupted:
             said = "not finished in half of the time, so that nested answers are not calibrated"
-            tell.note(f"calibration: {said}")
-            asking.store.note({"calibration": said})
+            self.tell.note(f"calibration: {said}")
+            asking.store.note(replace(facts, calibration=said))
         if found is not None:
-            tell.note(found.sentence)
-            asking.store.note({"calibration": found.sentence})
-            if found.real:
-                sharing = Sharing.PREFIX
-                asking.store.note({"fallback": sharing.value})
-    tell.say(ASKING)
-    first = local.run(sharing, asking)
-    return until_certain(
-        settings, first, asking.store, lambda cells: local.run(sharing, asking, cells), tell
+            self.tell.note(found.sentence)
+            fallback = Sharing.PREFIX if found.real else None
+            asking.store.note(replace(facts, calibration=found.sentence, fallback=fallback))
+        return ended
+
+    def _further(
+        self,
+        first: RunResult,
+        ask_cells: Callable[[tuple[Cell, ...]], RunResult],
+        store: Store,
+    ) -> RunResult:
+        """Further trials, where they were asked for and can still change the verdict."""
+        if self.settings.further is None:
+            return first
+
+        def further(cells: tuple[Cell, ...]) -> RunResult:
+            lengths = ", ".join(f"{n:,}" for n in dict.fromkeys(cell.length for cell in cells))
+            trials = sorted({cell.trial + 1 for cell in cells})
+            self.tell.note(f"not certain yet at {lengths} tokens: {len(cells)} more prompts")
+            # Which trials are this run's own is kept before they are: others may lie there already.
+            store.note(store.facts().with_further(cells))
+            self.tell.say(f"asking, document {' and '.join(map(str, trials))} of a length")
+            return ask_cells(cells)
+
+        def kept() -> tuple[RunSummary, list[Row]]:
+            rows, facts = store.rows(), store.facts()
+            return summary_of(rows, facts), own_rows(rows, facts)
+
+        return go_on(self.settings.further, first, further, kept)
+
+
+def _sharing_line(sharing: Sharing, why: str) -> str:
+    """Which way of sharing was chosen where none was asked for, and why."""
+    if sharing is Sharing.PREFIX:
+        return f"prefix sharing: the beginnings of prompts are read once, not nested as {why}"
+    return (
+        "nested sharing: one document a trial for all lengths and depths, as nothing stands "
+        "against it; --sharing none asks each prompt by itself"
     )
-
-
-def _facts(
-    settings: ProofSettings, files: ModelFiles, spec: PositionSpec, identity: str, tokens: Tokens
-) -> dict[str, str]:
-    """What the store keeps of the model beside the answers, and of what ran it."""
-    import torch
-    import transformers
-
-    from ropewalk import __version__
-
-    return {
-        "name": files.title,
-        "model": identity[:16],
-        "schedule": schedule_fingerprint(spec),
-        "rope": settings.rope or "as shipped",
-        "tokenizer": tokens.fingerprint(),
-        "chat": "chat template" if settings.chat else "base prompt",
-        "versions": (
-            f"ropewalk {__version__}, torch {torch.__version__}, "
-            f"transformers {transformers.__version__}, Python {platform.python_version()}"
-        ),
-    }

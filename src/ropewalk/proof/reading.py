@@ -1,21 +1,18 @@
-"""Prompts folded by the beginnings they share, so that a shared beginning is read once.
+"""What prompts share is read once: their tree, and what a plan will take by it.
 
 A compact trie over token ids. Whoever walks it depth first reads a node's ids, asks the node's
 leaves one after the other from there, goes on to the children, and cuts back to where the node
 began: only ever appending and cropping. The same walk orders the prompts for a server with a
-prefix cache.
-
-What a plan will take, before anything is asked: from the real prompts of its trials' kinds.
+prefix cache, and says from the real prompts of a trial what a plan takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ropewalk.proof.calibration import Calibrate
-from ropewalk.proof.cells import Cell, Prompt, Sharing
-from ropewalk.proof.plan import CostModel, Laying, Plan
+from ropewalk.proof.cells import Calibrate, Cell, Prompt, Sharing
+from ropewalk.proof.plan import CostModel, Plan, Prompts
 from ropewalk.proof.tokens import shared_start
 from ropewalk.short import short
 
@@ -195,8 +192,8 @@ class ReadCost:
         return sum(times * cost.seconds(tokens, start) for start, tokens, times in pieces)
 
 
-def reading(plan: Plan, make_prompt: Callable[[Cell], Prompt]) -> ReadCost:
-    """The prompt tokens of a plan whose prompts `make_prompt` lays out.
+def reading(plan: Plan, prompts: Prompts) -> ReadCost:
+    """The prompt tokens of a plan that is asked by `prompts`.
 
     One trial of each kind (with and without controls) is laid out and folded; others of its kind
     count the same. Trials differ by some tokens, where keys and values do. Tasks of a trial have
@@ -210,9 +207,9 @@ def reading(plan: Plan, make_prompt: Callable[[Cell], Prompt]) -> ReadCost:
     alone: list[tuple[int, int, int]] = []
     pieces: list[tuple[int, int, int]] = []
     for cells, times in kinds.values():
-        prompts = Laying(make_prompt).all(cells)
-        alone += [(0, len(prompt.token_ids), times) for prompt in prompts]
-        for node, start in paths(share(prompts)):
+        laid = prompts.all(cells)
+        alone += [(0, len(prompt.token_ids), times) for prompt in laid]
+        for node, start in paths(share(laid)):
             end = start + len(node.ids)
             pieces.append((start, len(node.ids), times))
             pieces += [(end, len(leaf.ids), times) for leaf in node.leaves]

@@ -1,4 +1,7 @@
-"""What a schedule predicts of a length and a depth: likely reasons beside a failure, no verdicts.
+"""What the numbers of a proof say in plain words, and what the schedule predicted beside them.
+
+`result` and `control` word what was judged, and judge nothing. `predict` and `reasons` give likely
+reasons beside a failure, no verdicts:
 
 - Angles that training did not show (`ropewalk.rope.diagnostics.pair_rows`).
 - The similarity horizon (2405.14591): beyond it a key like the query no longer scores above a
@@ -7,20 +10,17 @@
   tokens, all full, a share of (T - d)(T - d + 1) / (T (T + 1)) of the pairs of tokens lies at
   distance d or more; with shorter documents it is less.
 - Learned positions that end, and windows beyond which no layer sees.
-
-What the numbers of a proof say, in plain words. Judges nothing, only words what was judged.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from ropewalk.errors import ScheduleError
 from ropewalk.proof.cells import UNJUDGED, Control, Outcome
-from ropewalk.proof.summary import LengthSummary, Share
+from ropewalk.proof.summary import LengthSummary, LengthVerdict, Share
 from ropewalk.rope.diagnostics import pair_rows, similarity_horizon
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.lengths import trained_length
@@ -36,7 +36,7 @@ RARE = 0.05
 class Prediction:
     """What the schedule says of prompts of `length` tokens. Lengths in tokens.
 
-    `unseen` of `pairs` rotary pairs turn to angles that training did not show; `horizon` is the
+    `unseen` of `pairs` rotary pairs rotate to angles that training did not show; `horizon` is the
     shortest similarity horizon of the layers without a window, None where none lies within the
     length; `reach` is the widest window where every layer has one; `rows` the last learned
     position.
@@ -105,7 +105,7 @@ def reasons(found: Prediction, depth: float) -> tuple[str, ...]:
         said.append(f"positions end at {found.rows:,}")
     if found.unseen and training:
         said.append(
-            f"{found.unseen} of {found.pairs} rotary pairs turn to angles that {training} did "
+            f"{found.unseen} of {found.pairs} rotary pairs rotate to angles that {training} did "
             "not show"
         )
     if found.reach is not None and distance >= found.reach:
@@ -136,21 +136,6 @@ def frequency(trained: int, distance: int) -> float:
         return 0.0
     rest = trained - distance
     return rest * (rest + 1) / (trained * (trained + 1))
-
-
-def predictions_text(
-    spec: PositionSpec, lengths: Sequence[int], trained: Length | None = None
-) -> str:
-    """The predictions for `lengths` as a text for a run folder."""
-    return json.dumps([asdict(predict(spec, length, trained)) for length in lengths])
-
-
-def read_predictions(text: str) -> Mapping[int, Prediction]:
-    """The predictions of a run folder, by length. Raises ValueError for what is none."""
-    try:
-        return {each["length"]: Prediction(**each) for each in json.loads(text)}
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"predictions that are none: {error}") from error
 
 
 HALF = 0.5
@@ -237,7 +222,7 @@ def control(kind: Control, share: Share) -> str:
 
 def _headline(found: Judgement) -> str:
     claim = _claim(found)
-    failing = next((c for c in found.columns if c.verdict == "fails"), None)
+    failing = next((c for c in found.columns if c.verdict is LengthVerdict.FAILS), None)
     if found.nothing_found_at is not None:
         return (
             f"Found nothing at {found.nothing_found_at:,} tokens, the shortest length answered, "
@@ -272,8 +257,12 @@ def _counted(column: LengthSummary) -> str:
 
 def _remedy(found: Judgement) -> Iterable[str]:
     """What more trials would do for the first length that is not certain, when undecided."""
-    blocking = next((c for c in found.columns if c.verdict != "passes"), None)
-    if blocking is None or blocking.verdict != "undecided" or found.nothing_found_at is not None:
+    blocking = next((c for c in found.columns if c.verdict is not LengthVerdict.PASSES), None)
+    if (
+        blocking is None
+        or blocking.verdict is not LengthVerdict.UNDECIDED
+        or found.nothing_found_at is not None
+    ):
         return
     if blocking.length in found.uncovered:
         answered = sum(found.outcomes[blocking.length].values())
@@ -287,10 +276,10 @@ def _remedy(found: Judgement) -> Iterable[str]:
     if found.more_trials and found.enough_trials <= found.trials:
         yield f"Not enough answers yet to be certain of {of_what}: finishing the run may do."
     elif found.more_trials:
-        a_cell = " a cell" if found.unit == "trial" else ""
+        per_cell = " per cell" if found.unit == "trial" else ""
         yield (
             f"Not enough {found.unit}s to be certain of {of_what}: about {found.more_trials:,} "
-            f"more{a_cell} if it goes on so (--trials {found.enough_trials})."
+            f"more{per_cell} if it goes on so (--trials {found.enough_trials})."
         )
     elif value is not None and value <= found.bar:
         yield (
@@ -334,7 +323,9 @@ def _claim(found: Judgement) -> str:
     """The claim, and whether any judged answer is of a prompt as long."""
     if found.claimed is None:
         return "it claims no length"
-    answered = [c.length for c in found.columns if c.verdict == "fails" or c.pooled.judged]
+    answered = [
+        c.length for c in found.columns if c.verdict is LengthVerdict.FAILS or c.pooled.judged
+    ]
     longest = max(answered, default=0)
     if longest and found.claimed > longest:
         return f"the claim of {found.claimed:,} was not reached"

@@ -1,45 +1,41 @@
-"""More trials where they can still change the verdict, and nowhere else.
-
-Verdicts are per length, all depths together, so a length's cells are given further trials
-together: else the depths that were settled early would count less in its share. A length gets
-another trial as long as its interval straddles the threshold, up to a cap. Lengths beyond the
-first one that fails get none: nothing that is found there can change the effective length.
-
-The intervals are looked at after every round. They are a confidence sequence
-(`ropewalk.proof.statistics.evidence`), so that being wrong is no likelier for it.
-
-What to prove and how: everything a user can say of a proof, and what of it cannot be.
-
-How a model's own files ask for it to be proved, where the user does not say.
+"""What to prove and how: everything a user can say of a proof, and what the model's files say.
 
 A model that was trained on one kind of question says little when it is asked another. So a
 `config.json` may hold an object `ropewalk_prove` with any of
 
-    tasks    what the model was trained to find: names of `ropewalk.proof.tasks.suite`
+    tasks    what the model was trained to find: names of `ropewalk.proof.tasks`
     sharing  what its prompts were like: "none", "prefix" (a needle of its own for each prompt) or
              "nested" (many facts in a document)
     lengths  the lengths to ask, tokens
 
 No engine reads it, and transformers keeps it. What a user names always goes before it.
+
+Where it is wanted, more trials are asked where they can still change the verdict, and nowhere else.
+Verdicts are per length, all depths together, so a length's cells are given further trials
+together: else the depths that came first would count less in its share. A length gets another
+trial as long as its interval straddles the threshold, up to a cap. Lengths beyond the first one
+that fails get none: nothing that is found there can change the effective length. The intervals are
+looked at after every round, and are a confidence sequence (`ropewalk.proof.statistics.evidence`),
+so that being wrong is no likelier for it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ropewalk.errors import UsageError
 from ropewalk.models.resolve import ModelFiles
-from ropewalk.proof.calibration import Calibrate
-from ropewalk.proof.cells import Cell, Control, Row, Sharing
+from ropewalk.proof.cells import Calibrate, Cell, Control, Row, Sharing
 from ropewalk.proof.endpoint.subject import EndpointSettings
 from ropewalk.proof.progress import RunResult
 from ropewalk.proof.prompt import CHAT_ANSWER_TOKENS
-from ropewalk.proof.statistics import FEWEST_DOCUMENTS, RelativeThreshold, Threshold
-from ropewalk.proof.summary import RunSummary
-from ropewalk.proof.tasks.own import OwnDocuments, read_own
-from ropewalk.proof.tasks.suite import parse_tasks
+from ropewalk.proof.statistics.evidence import FEWEST_DOCUMENTS
+from ropewalk.proof.statistics.verdicts import RelativeThreshold, Threshold
+from ropewalk.proof.summary import LengthVerdict, RunSummary
+from ropewalk.proof.tasks import parse_tasks, suite
 from ropewalk.short import short
 
 MOST_TRIALS = 50
@@ -75,10 +71,10 @@ class UntilCertain:
         seen = [cell for cell in known if cell.control is Control.NONE]
         cells: list[Cell] = []
         for column in summary.columns:
-            if column.verdict == "fails":
+            if column.verdict is LengthVerdict.FAILS:
                 break
             # A length without a judged answer is broken or does not fit: asking on is no help.
-            if column.verdict == "passes" or not column.pooled.judged:
+            if column.verdict is LengthVerdict.PASSES or not column.pooled.judged:
                 continue
             here = {cell for cell in seen if cell.length == column.length}
             tasks = sorted({cell.task for cell in here})
@@ -105,7 +101,8 @@ class UntilCertain:
         return tuple(
             column.length
             for column in summary.columns
-            if column.verdict == "undecided" and trials.get(column.length, 0) >= self.most_trials
+            if column.verdict is LengthVerdict.UNDECIDED
+            and trials.get(column.length, 0) >= self.most_trials
         )
 
 
@@ -126,6 +123,9 @@ def go_on(
         if not cells:
             break
         result = ask(cells)
+        if not result.asked and not result.left_out:
+            # The same round would come again for ever.
+            break
         total = replace(
             result,
             done=total.done + result.done,
@@ -152,16 +152,17 @@ class ProofSettings:
 
     `lengths` empty: doubling from 1,024 up to the claimed length. `trials` None: DEFAULT_TRIALS,
     or DEFAULT_DOCUMENTS when nested. `rope` names another schedule (`ropewalk.rope.override`),
-    `haystack` a text file or folder, `out` the run folder. `seconds` after the start no prompt is
+    `haystack` a text file or folder, `out` the run folder. `minutes` after the start no prompt is
     begun that would not be answered by then. `endpoint` says where and how a model named
     "openai:NAME" is asked. `sharing` None: nested where the model can. `calibrate` None: short
     where that costs less than nesting saves. `price` is that of a million prompt tokens,
-    `dry_run` stops before the first prompt. `tasks` are names of `ropewalk.proof.tasks.suite`,
-    and none of them what the model's files name (`ropewalk.proof.settings`), or else single;
-    `documents` (a folder) and `questions` (JSONL) make the task "documents", asked beside them.
-    `until_certain` asks further trials where the verdict is open. `device_map` spreads a model
+    `dry_run` stops before the first prompt. `tasks` are names of `ropewalk.proof.tasks`,
+    `suite` a set of them, and none of them what the model's files name, or else single;
+    `documents` (a folder) and `questions` (JSONL) make the task "documents", asked beside them, or
+    alone where none is named. `until_certain` asks further trials where the verdict is open, of
+    each length MOST_TRIALS at most, or `most_trials`. `device_map` spreads a model
     over devices, as accelerate takes it: "auto", or a mapping of modules. `shorten` leaves out the
-    longest lengths where the plan would take longer than `seconds`.
+    longest lengths where the plan would take longer than `minutes`.
     """
 
     model: str
@@ -179,7 +180,7 @@ class ProofSettings:
     distractors: int = 0
     controls: int = 1
     out: Path | None = None
-    seconds: float | None = None
+    minutes: float | None = None
     command: str = ""
     endpoint: EndpointSettings | None = None
     sharing: Sharing | None = None
@@ -187,9 +188,11 @@ class ProofSettings:
     price: float | None = None
     dry_run: bool = False
     tasks: tuple[str, ...] = ()
+    suite: str | None = None
     documents: Path | None = None
     questions: Path | None = None
-    until_certain: UntilCertain | None = None
+    until_certain: bool = False
+    most_trials: int | None = None
     device_map: str | dict[str, str | int] | None = None
     shorten: bool = False
 
@@ -199,6 +202,15 @@ class ProofSettings:
             raise UsageError(f"{self.distractors} distractors is impossible: 0 to 100 can be")
         if not 1 <= self.answer_tokens <= 1 << 16:
             raise UsageError(f"{self.answer_tokens} answer tokens is impossible: 1 to 65536 can be")
+        if self.most_trials is not None and not self.until_certain:
+            raise UsageError("--most-trials goes with --until-certain")
+        if self.minutes is not None and not (math.isfinite(self.minutes) and self.minutes > 0):
+            raise UsageError(
+                f"--minutes {self.minutes:g} is impossible: give a time above 0, like 10"
+            )
+        _ = self.further
+        if self.tasks and self.suite is not None:
+            raise UsageError("--task and --suite both say what to ask: give one of them")
         if (self.documents is None) != (self.questions is None):
             raise UsageError("--documents and --questions go together: give both, or neither")
         if "documents" in self.tasks and self.documents is None:
@@ -228,18 +240,20 @@ class ProofSettings:
             return self.trials
         return DEFAULT_DOCUMENTS if sharing is Sharing.NESTED else DEFAULT_TRIALS
 
-    def own_questions(self) -> OwnDocuments | None:
-        """The task over the user's documents. Raises UsageError for what cannot be read."""
-        if self.documents is None or self.questions is None:
+    @property
+    def further(self) -> UntilCertain | None:
+        """The policy of further trials. Raises UsageError for a cap below 1."""
+        if not self.until_certain:
             return None
-        return read_own(self.documents, self.questions)
+        return UntilCertain() if self.most_trials is None else UntilCertain(self.most_trials)
 
     @property
     def all_tasks(self) -> tuple[str, ...]:
-        """The tasks to ask, that over the user's documents included."""
-        tasks = self.tasks or ("single",)
-        own = self.documents is not None and "documents" not in tasks
-        return (*tasks, "documents") if own else tasks
+        """The tasks to ask, that over the user's documents included. Raises UsageError."""
+        tasks = self.tasks if self.suite is None else suite(self.suite)
+        if self.documents is None:
+            return tasks or ("single",)
+        return tasks if "documents" in tasks else (*tasks, "documents")
 
 
 KEY = "ropewalk_prove"
@@ -297,7 +311,8 @@ def as_stated(settings: ProofSettings, files: ModelFiles) -> tuple[ProofSettings
     if found is None:
         return settings, ()
     filled, taken = settings, []
-    if found.tasks and not settings.tasks and settings.documents is None:
+    said_what = settings.tasks or settings.suite or settings.documents
+    if found.tasks and not said_what:
         filled = replace(filled, tasks=found.tasks)
         taken.append(_named(found.tasks))
     known = not found.tasks or set(filled.all_tasks) <= set(found.tasks)

@@ -11,39 +11,23 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Final, Self
 
 from ropewalk.errors import StoreError
 from ropewalk.proof.cells import Row
 from ropewalk.proof.export import COLUMNS, from_record, to_record
+from ropewalk.proof.facts import IDENTITY, RunFacts, read, written
 from ropewalk.proof.lock import FolderLock
 
 DATABASE = "results.sqlite"
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 APPLICATION_ID: Final = 0x524F5045
 """The bytes "ROPE" in the file's header say whose file it is."""
-
-IDENTITY = (
-    "model",
-    "schedule",
-    "tokenizer",
-    "seed",
-    "haystack",
-    "recipe",
-    "dtype",
-    "chat",
-    "sharing",
-    "document",
-)
-"""The facts that make two runs the same run: file hash of the model, fingerprint of the
-schedule, hash of the tokenizer, seed, hash of the haystack, version of the prompt's layout,
-number type, prompt style, what prompts share, and over which lengths and depths a shared
-document is laid out. With these a cell has one prompt, whatever else is planned: trials may grow
-in the same folder, and where no document is shared, lengths and depths too."""
 
 _DOCUMENT = (
     ". A document holds the facts of all lengths and depths, so that with others its prompts are "
@@ -51,7 +35,7 @@ _DOCUMENT = (
 )
 
 _SCHEMA = (
-    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE facts (record TEXT NOT NULL)",
     """
 CREATE TABLE answers (
     prompt_hash TEXT PRIMARY KEY,
@@ -103,7 +87,7 @@ class Store:
         self._lock = lock
 
     @classmethod
-    def open(cls, folder: Path, facts: Mapping[str, str]) -> Self:
+    def open(cls, folder: Path, facts: RunFacts) -> Self:
         """Open `folder` to write, making it if need be, and keep `facts` with the answers.
 
         Raises StoreError when the folder cannot be written, another process writes there, the
@@ -229,22 +213,24 @@ class Store:
             raise StoreError(f"{self.folder} holds no prompt {prompt_hash}.")
         return str(row[0])
 
-    def facts(self) -> dict[str, str]:
-        """What was said about the run when it was last opened to write."""
+    def facts(self) -> RunFacts:
+        """What is known of the run. Raises StoreError for what cannot be read."""
         with _explained(self.folder, "read the results"):
-            return dict(self._connection.execute("SELECT name, value FROM facts ORDER BY name"))
+            (record,) = self._connection.execute("SELECT record FROM facts").fetchone()
+        return read(record)
 
-    def note(self, facts: Mapping[str, str]) -> None:
-        """Keep what was found out about the run on the way, in the place of what was known."""
+    def note(self, facts: RunFacts) -> None:
+        """Keep what is known of the run by now, in the place of what was known before."""
         with _explained(self.folder, "keep the facts of the run"), self._connection:
             self._keep(facts)
 
-    def _keep(self, facts: Mapping[str, str]) -> None:
-        self._connection.executemany(
-            "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", list(facts.items())
+    def _keep(self, facts: RunFacts) -> None:
+        self._connection.execute("DELETE FROM facts")
+        self._connection.execute(
+            "INSERT INTO facts (record) VALUES (?)", (written(facts).decode(),)
         )
 
-    def _begin(self, facts: Mapping[str, str]) -> bool:
+    def _begin(self, facts: RunFacts) -> bool:
         """Make the tables in a new file, with the facts; check the version of an old one.
 
         Whether it was new.
@@ -284,19 +270,19 @@ class Store:
                 f"{way_out} another --out folder."
             )
 
-    def _adopt(self, facts: Mapping[str, str]) -> None:
+    def _adopt(self, facts: RunFacts) -> None:
         """Refuse the facts of another run; keep these alone.
 
         What an earlier command found out, its calibration among it, is not this one's.
         """
-        known = self.facts()
-        differing = [name for name in IDENTITY if known and known.get(name) != facts.get(name)]
+        known, given = self.facts().identity(), facts.identity()
+        differing = [name for name in IDENTITY if known[name] != given[name]]
         if "sharing" in differing and "document" in differing:
             # That one has a document and the other none is said by then.
             differing.remove("document")
         if differing:
             said = "; ".join(
-                f"{name} was {known.get(name, 'not stated')} and is {facts.get(name, 'not stated')}"
+                f"{name} was {known[name] or 'not stated'} and is {given[name] or 'not stated'}"
                 for name in differing
             )
             why = _DOCUMENT if "document" in differing else ""
@@ -304,9 +290,7 @@ class Store:
                 f"{self.folder} holds the answers of another run: {said}{why}. Move it away, or "
                 "choose another --out folder."
             )
-        with _explained(self.folder, "keep the facts of the run"), self._connection:
-            self._connection.execute("DELETE FROM facts")
-            self._keep(facts)
+        self.note(facts)
 
 
 @contextmanager
@@ -325,3 +309,24 @@ def _explained(folder: Path, doing: str, kept: str = "") -> Iterator[None]:
         else:
             way_out = "check that the folder can be written, or choose another --out folder"
         raise StoreError(f"cannot {doing} in {folder} ({error}){kept}; {way_out}.") from error
+
+
+def try_folder(folder: Path) -> None:
+    """Refuse, while it is cheap, a folder that cannot be written or that another run holds.
+
+    Nothing is held or left here: the store takes the folder for good once it knows which run
+    this is.
+    """
+    try:
+        if folder.is_dir():
+            FolderLock.take(folder).release()
+            return
+        above = next(parent for parent in folder.absolute().parents if parent.exists())
+        with TemporaryDirectory(prefix=".ropewalk-", dir=above):
+            pass
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the run folder {folder} ({error.strerror}); choose another --out folder"
+        ) from error
+    if folder.exists():
+        raise StoreError(f"the run folder {folder} is a file; choose another --out folder")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from ropewalk.proof.cells import Outcome
 from ropewalk.short import short, short_with
@@ -54,6 +55,17 @@ class CellSummary:
     """How many the plan asks for."""
 
 
+class LengthVerdict(StrEnum):
+    """What the answers of a length say of it against the threshold."""
+
+    PASSES = "passes"
+    """The interval of its hits lies above."""
+    FAILS = "fails"
+    """It lies below, or the model takes no prompt of the length."""
+    UNDECIDED = "undecided"
+    """It lies on both sides, or too few answers could be judged."""
+
+
 @short
 @dataclass(frozen=True, slots=True)
 class LengthSummary:
@@ -63,8 +75,8 @@ class LengthSummary:
     pooled: Share
     worst_depth: float | None
     worst: Share
-    verdict: str
-    """"passes", "fails" or "undecided" against the threshold."""
+    verdict: LengthVerdict
+    """Against the threshold."""
     alike: bool = False
     """Whether every judged depth has the same share, so that none of them is the worst."""
 
@@ -76,9 +88,9 @@ class EffectiveLength:
 
     `certain`: every tested length up to it has its pooled interval above the threshold.
     `possible`: no tested length up to it has its pooled interval below the threshold.
-    None: not even the shortest. `more_trials`: about how many further trials a cell would make the
-    first length that is not certain pass if the model goes on as it did; 0 when it is settled, or
-    when no number of trials would do (the sentence says which). `open_end`: nothing failed, so
+    None: not even the shortest. `more_trials`: about how many further trials per cell would make
+    the first length that is not certain pass if the model goes on as it did; 0 when it is settled,
+    or when no number of trials would do (the sentence says which). `open_end`: nothing failed, so
     that `possible` is just the longest length with a judged answer, and says nothing of what lies
     beyond it.
     """

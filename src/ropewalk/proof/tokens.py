@@ -45,6 +45,11 @@ class Tokens:
         self._closing = len(full) - len(bare) - begins
         self.inner: Callable[[str], int] = lru_cache(maxsize=65536)(self._inner)
 
+    @property
+    def may_lack_rows(self) -> bool:
+        """Whether the tokenizer has ids that the model's table has no row for."""
+        return self._rows is not None
+
     def encode(self, text: str, *, special: bool = True, where: str = "") -> list[int]:
         """The ids of a prompt that the model is to go on with.
 

@@ -9,7 +9,7 @@ from ropewalk.comparison.figures import Figures, Reading
 from ropewalk.comparison.ordering import FLAT, Interval, interval, words
 from ropewalk.comparison.run import Comparison
 from ropewalk.comparison.settings import FAR, Settings, Variant
-from ropewalk.proof.statistics import wilson
+from ropewalk.proof.statistics.intervals import wilson
 from ropewalk.proof.summary import Share
 
 Number = Callable[[Figures], float | None]

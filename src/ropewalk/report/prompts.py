@@ -24,7 +24,7 @@ from ropewalk.errors import StoreError
 from ropewalk.files import write_whole
 from ropewalk.findings import Audit
 from ropewalk.proof.cells import UNJUDGED, Cell, Control, Outcome, Row
-from ropewalk.proof.proof import Proof
+from ropewalk.proof.prove import Proof
 from ropewalk.proof.store import Store
 from ropewalk.proof.summary import RunSummary
 from ropewalk.report import page, proof

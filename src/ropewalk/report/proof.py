@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 from ropewalk.findings import Audit, to_json
 from ropewalk.proof.export import run_to_json
-from ropewalk.proof.facts import without_guessing
-from ropewalk.proof.proof import Proof
+from ropewalk.proof.prove import Proof
+from ropewalk.proof.statistics.tally import without_guessing
 from ropewalk.proof.summary import EffectiveLength, Reason, RunSummary
-from ropewalk.proof.tasks.suite import TASKS
+from ropewalk.proof.tasks import TASKS
 from ropewalk.report import audit as audits
 from ropewalk.report.document import (
     Block,

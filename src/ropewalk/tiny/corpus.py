@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from ropewalk.proof.documents import INTRODUCTION
 from ropewalk.proof.haystack import GeneratedHaystack
-from ropewalk.proof.needles import Needle, draw_facts, draw_needle
-from ropewalk.proof.tasks.hidden import Single
+from ropewalk.proof.needles import Fact, draw_facts, draw_needle
+from ropewalk.proof.tasks import single
 from ropewalk.short import short
 
 if TYPE_CHECKING:
@@ -108,11 +108,11 @@ class Corpus:
     def _facts(self, length: int, pass_keys: bool) -> tuple[Sequence[TextSource], str]:
         random = self.random
         if pass_keys:
-            needles: list[Needle] = []
+            needles: list[Fact] = []
             short = length <= 100 * _MOST_QUESTIONS
             for _ in range(random.choice((1, 1, 2, 3)) if short else length // 100):
                 needles.append(draw_needle(random, needles))
-            return needles, Single().introduction
+            return needles, single().introduction
         most = max(1, length // 40)
         return list(islice(draw_facts(random), random.randrange(1, most + 1))), INTRODUCTION
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ropewalk.proof.documents import INTRODUCTION
 from ropewalk.proof.haystack import GeneratedHaystack
 from ropewalk.proof.needles import draw_facts, draw_needle
-from ropewalk.proof.tasks.hidden import Single
+from ropewalk.proof.tasks import single
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -47,7 +47,7 @@ def _texts(random: Random) -> Iterator[str]:
     """Sentences of many haystacks, and what is hidden and asked."""
     for _ in range(60):
         yield from islice(GeneratedHaystack(random).sentences(), 40)
-        yield from (Single().introduction, INTRODUCTION)
+        yield from (single().introduction, INTRODUCTION)
         for fact in islice(draw_facts(random), 26):
             yield fact.sentence
             yield f"Question: {fact.question}\nAnswer: {fact.opening} {fact.value}"

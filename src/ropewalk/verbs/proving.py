@@ -23,14 +23,12 @@ from ropewalk.verbs.taken import (
     listed,
     named,
     path,
-    seconds,
     tokens,
 )
 
 if TYPE_CHECKING:
     from ropewalk.proof.endpoint.subject import EndpointSettings
-    from ropewalk.proof.proof import Proof
-    from ropewalk.proof.settings import UntilCertain
+    from ropewalk.proof.prove import Proof
 
 DeviceMap = str | Mapping[str, str | int]
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -72,21 +70,21 @@ def prove(
     >>> ropewalk.prove("tiny", lengths=[128, 256], trials=2).summary.effective
     """
     from ropewalk.proof import prove as room
-    from ropewalk.proof.calibration import Calibrate
-    from ropewalk.proof.cells import Sharing
+    from ropewalk.proof.cells import Calibrate, Sharing
+    from ropewalk.proof.settings import RUNS, ProofSettings
 
     with _on_disk(model, tokenizer) as (name, counts):
-        settings = room.ProofSettings(
+        settings = ProofSettings(
             name, _lengths(lengths), depths_of(depths), trials, _threshold(threshold), rope,
             path(haystack), seed, device, dtype, chat, tokens(answer_tokens, "--answer-tokens"),
-            distractors, controls, path(out), seconds(minutes), command,
+            distractors, controls, path(out), minutes, command,
             _endpoint(name, base_url, api, counts, concurrency, requests_per_minute,
                       tokens_per_minute, timeout, salt),
             _one_of(Sharing, sharing, "--sharing"), _one_of(Calibrate, calibrate, "--calibrate"),
-            price, dry_run, _tasks(task, suite, documents), path(documents), path(questions),
-            _until(until_certain, most_trials), _device_map(device_map),
+            price, dry_run, _tasks(task), suite, path(documents), path(questions), until_certain,
+            most_trials, _device_map(device_map),
         )  # fmt: skip
-        check_can_hold(settings.out or room.RUNS, "--out")
+        check_can_hold(settings.out or RUNS, "--out")
         return room.prove(settings, _told(listener))
 
 
@@ -117,7 +115,7 @@ def _on_disk(model: Named | LiveModel, tokenizer: Any) -> Iterator[tuple[str, st
 
 def _told(listener: Listener | None) -> Any:
     """The listener as a proof has it."""
-    from ropewalk.proof.proof import ProofListener
+    from ropewalk.proof.progress import ProofListener
 
     tell = listener or Listener()
     return ProofListener(tell.say, tell.share, tell.planned, tell.note, tell.event)
@@ -131,34 +129,16 @@ def _lengths(given: Several | None) -> tuple[int, ...]:
 
 
 def _threshold(given: str | float) -> Any:
-    from ropewalk.proof.statistics import parse_threshold
+    from ropewalk.proof.statistics.verdicts import parse_threshold
 
     return parse_threshold(str(given))
 
 
-def _until(until_certain: bool, most_trials: int | None) -> UntilCertain | None:
-    from ropewalk.proof.settings import MOST_TRIALS, UntilCertain
-
-    if until_certain:
-        return UntilCertain(MOST_TRIALS if most_trials is None else most_trials)
-    if most_trials is not None:
-        raise UsageError("--most-trials goes with --until-certain")
-    return None
-
-
-def _tasks(task: Several | None, suite: str | None, documents: Named | None) -> tuple[str, ...]:
-    from ropewalk.proof.tasks.suite import parse_tasks
-    from ropewalk.proof.tasks.suite import suite as suite_of
+def _tasks(task: Several | None) -> tuple[str, ...]:
+    from ropewalk.proof.tasks import parse_tasks
 
     words = listed(task)
-    if words is not None and suite is not None:
-        raise UsageError("--task and --suite both say what to ask: give one of them")
-    if words is not None:
-        return parse_tasks(words)
-    if suite is not None:
-        return suite_of(suite)
-    # Own documents alone, where nothing else was asked for; else what the model's files name.
-    return () if documents is None else ("documents",)
+    return () if words is None else parse_tasks(words)
 
 
 def _one_of(kind: type[_Choice], text: str | None, option: str) -> _Choice | None:

@@ -17,11 +17,11 @@ import pytest
 
 from ropewalk.cli.prove import endpoint_settings
 from ropewalk.errors import StoreError, UsageError
-from ropewalk.proof.calibration import Calibrate
-from ropewalk.proof.cells import Sharing
+from ropewalk.proof.cells import Calibrate, Sharing
 from ropewalk.proof.endpoint.client import checked_url
 from ropewalk.proof.endpoint.subject import EndpointSettings
-from ropewalk.proof.prove import ProofSettings, prove
+from ropewalk.proof.prove import prove
+from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.store import Store
 
 GRID = ProofSettings(

@@ -14,8 +14,9 @@ from ropewalk.errors import EndpointError
 from ropewalk.proof.cells import Control, Outcome, Row, Sharing
 from ropewalk.proof.endpoint.replies import cached_share
 from ropewalk.proof.endpoint.subject import EndpointSettings
-from ropewalk.proof.prove import Proof, ProofListener, ProofSettings, prove
-from ropewalk.proof.served import prove_endpoint
+from ropewalk.proof.progress import ProofListener
+from ropewalk.proof.prove import Proof, prove
+from ropewalk.proof.settings import ProofSettings
 
 pytestmark = pytest.mark.model
 
@@ -207,7 +208,7 @@ def test_in_nested_order_most_of_every_prompt_comes_from_the_servers_cache(
     llama: str, tmp_path: Path
 ) -> None:
     settings = replace(GRID, lengths=(200, 400), depths=(0.0, 0.5, 0.9), trials=1, out=tmp_path)
-    proof = prove_endpoint(at(replace(settings, sharing=Sharing.NESTED), llama))
+    proof = prove(at(replace(settings, sharing=Sharing.NESTED), llama))
     cached, tokens = cached_share(proof.rows)
     assert tokens > 0.95 * 3 * (200 + 400)
     # One document of 400 tokens is read, and six questions.

@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 from ropewalk.errors import UsageError
-from ropewalk.proof.statistics import over_documents, wilson
-from ropewalk.proof.statistics.intervals import _log_likelihood
+from ropewalk.proof.statistics.intervals import _log_likelihood, over_documents, wilson
 from ropewalk.proof.summary import Share
 
 

@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.proof.cells import Answer, Cell, Outcome, Row
-from ropewalk.proof.statistics import (
-    AbsoluteThreshold,
-    Independent,
-    RelativeThreshold,
-    SharedDocuments,
-    evidence_of,
-    over_documents,
-    summarise,
-)
+from ropewalk.proof.statistics.evidence import Independent, SharedDocuments, evidence_of
+from ropewalk.proof.statistics.intervals import over_documents
+from ropewalk.proof.statistics.tally import summarise
+from ropewalk.proof.statistics.verdicts import AbsoluteThreshold, RelativeThreshold
 from ropewalk.proof.summary import RunSummary
 
 DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ropewalk.proof.statistics import Independent, SharedDocuments, evidence_of, wilson
-from ropewalk.proof.statistics.evidence import CHANCE, Repeated, confidence_sequence
+from ropewalk.proof.statistics.evidence import (
+    CHANCE,
+    Independent,
+    Repeated,
+    SharedDocuments,
+    confidence_sequence,
+    evidence_of,
+)
+from ropewalk.proof.statistics.intervals import wilson
 
 ends = lru_cache(maxsize=None)(confidence_sequence)
 one_look = lru_cache(maxsize=None)(wilson)

@@ -20,12 +20,12 @@ class Vocabulary:
         return "".join(WORDS[i] for i in ids)
 
 
-def settled(value: str, follows: str, *, chat: bool = False) -> bool:
+def is_hit(value: str, follows: str, *, chat: bool = False) -> bool:
     prompt = Prompt(Cell(9, 0.0, 0), (1,), (1,), 0, 0.0, "key", value, (), "text")
     judge = Judge(cast("Any", Vocabulary()), frozenset({0}), chat=chat)
     logits = torch.zeros(2, len(WORDS))
     logits[0, 1] = logits[1, WORDS.index(follows)] = 5.0
-    return judge.settled(judge.hear(logits, prompt))
+    return judge.is_hit(judge.teacher_forced(logits, prompt))
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,6 @@ def settled(value: str, follows: str, *, chat: bool = False) -> bool:
 def test_a_value_ends_where_no_letter_digit_or_further_item_follows(
     follows: str, one: bool, several: bool
 ) -> None:
-    assert settled("violin", follows) is one
-    assert settled("violin, flute", follows) is several
-    assert settled("violin", follows, chat=True) is (follows == "</s>")
+    assert is_hit("violin", follows) is one
+    assert is_hit("violin, flute", follows) is several
+    assert is_hit("violin", follows, chat=True) is (follows == "</s>")

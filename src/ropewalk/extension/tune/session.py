@@ -336,7 +336,9 @@ class _Run:
         )
 
     def _prove(self, model: str, name: str) -> Proof:
-        from ropewalk.proof.prove import ProofListener, ProofSettings, prove
+        from ropewalk.proof.progress import ProofListener
+        from ropewalk.proof.prove import prove
+        from ropewalk.proof.settings import ProofSettings
 
         proof = ProofSettings(
             model=model,

@@ -1,9 +1,7 @@
-"""When the next request may be sent: token buckets, and pauses that a server asked for.
+"""When the next request may be sent, and which are sent again.
 
-A bucket refills steadily; what is taken from it is an amount (one request, or the tokens of a
-prompt). Waiting is cut short by an event, so that Ctrl-C does not wait for a minute to pass.
-
-What to do about a request that brought no answer: which errors are sent again, and when.
+Rates are token buckets that refill steadily; what is taken is an amount (one request, or the tokens
+of a prompt). Waiting is cut short by an event, so that Ctrl-C does not wait for a minute to pass.
 
 HTTP statuses by RFC 9110, `Retry-After` by its section 10.2.3 (seconds, or a date). The pause
 before another try grows exponentially and is drawn at random between 0 and that ("full jitter"),

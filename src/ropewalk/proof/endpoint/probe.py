@@ -1,10 +1,9 @@
-"""How a server counts: what it adds to every prompt, and its tokens for each of ours.
+"""What a server is, which words it takes, and how it counts: asked once before a run.
 
-Found by three probes (nearly empty, and two lengths) from `usage.prompt_tokens`. Afterwards the
-count of every reply is compared with what it must be: a server that cuts a prompt, at whichever
-end or in the middle, answers with status 200 and gives itself away by its count alone.
-
-What a server is, and which words it takes: asked once before a run, with hardly any tokens.
+What it adds to every prompt, and its tokens for each of ours, is found by three probes (nearly
+empty, and two lengths) from `usage.prompt_tokens`. Afterwards the count of every reply is compared
+with what it must be: a server that cuts a prompt, at whichever end or in the middle, answers with
+status 200 and gives itself away by its count alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A server's reply as a value. What comes in is outside data: checked before it is believed.
+"""A server's reply as a value, and what the details of kept replies say of their servers.
 
-Completions and chat differ in where the text stands; servers differ in how they give the
-log-probabilities of completions (by OpenAI's old lists, or as llama.cpp does by chat's objects).
-
-What the details of kept answers say of the servers that gave them: counts, cuts, cache.
+What comes in is outside data: checked before it is believed. Completions and chat differ in where
+the text stands; servers differ in how they give the log-probabilities of completions (by OpenAI's
+old lists, or as llama.cpp does by chat's objects).
 """
 
 from __future__ import annotations

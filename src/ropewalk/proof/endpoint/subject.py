@@ -1,11 +1,7 @@
-"""How servers are to be asked, as given by the user; checked before anything is sent.
-
-From a server's reply to an answer: which class it is of, and what is kept of it.
+"""One model at one or more servers: how it is asked, what is sent, and the answer that comes back.
 
 A reply to a prompt that the server cut is TRUNCATED whatever it says. A refusal is one that
 declines to act; "I cannot find it in the text" is an answer, and a wrong one.
-
-One model at one or more servers: what is sent for a prompt, and the answer that comes back.
 """
 
 from __future__ import annotations

@@ -17,7 +17,11 @@ from ropewalk.errors import EndpointError
 from ropewalk.proof.cells import Answer, Outcome, Prompt
 from ropewalk.proof.endpoint.client import Client, ServerGoneError
 from ropewalk.proof.endpoint.policy import RequestGate
+from ropewalk.proof.endpoint.replies import counts_of
+from ropewalk.proof.endpoint.subject import EndpointSubject
+from ropewalk.proof.progress import ClockPace, Pace
 from ropewalk.proof.reading import share, walk
+from ropewalk.proof.subject import Asked, InTime
 from ropewalk.short import short
 
 Ask = Callable[[Prompt, Client], Answer]
@@ -91,6 +95,8 @@ class Pool:
         Leaving the iterator stops the workers.
         """
         source = iter(lanes)
+        # The pool before this one stopped the gate when it was done.
+        self._gate.stop.clear()
         threads = [
             threading.Thread(target=self._work, args=(server,), daemon=True)
             for server in self._servers
@@ -190,3 +196,34 @@ class Pool:
             self._change.notify_all()
         if first:
             self._results.put(_Gone(server.client.url, why))
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Asks servers, several trials at once, each in the order that a prefix cache likes.
+
+    `told` hears about servers that are gone. The caller's thread alone lays out prompts.
+    """
+
+    subject: EndpointSubject
+    servers: Sequence[Server]
+    gate: RequestGate
+    told: Callable[[str], None] = lambda _: None
+
+    def pace(self) -> Pace:
+        """By the clock: requests overlap."""
+        return ClockPace()
+
+    def ahead(self, pace: Pace, first: Callable[[], Sequence[Prompt]]) -> None:
+        """Nothing: what a server shares is its own business."""
+
+    def ask(self, trials: Iterable[Iterable[Prompt]], in_time: InTime) -> Iterator[Asked]:
+        """Answers as they come; the prompt whose turn it is may take as long as the longest yet."""
+        lanes = (in_cache_order(lane) if lane else [] for lane in map(list, trials))
+        go_on = lambda prompt: in_time(prompt.length, 0)  # noqa: E731
+        pool = Pool(self.servers, self.subject.answer, self.gate, go_on=go_on, told=self.told)
+        for prompt, answer in pool.answers(lanes):
+            read, cached = counts_of(answer)
+            new = max(0, (read or 0) - (cached or 0))
+            yield Asked(prompt, answer, new, self.subject.actual_length(prompt))

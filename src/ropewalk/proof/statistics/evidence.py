@@ -3,13 +3,12 @@
 An `Evidence` turns the hits of every document into a share with an interval, and says how many
 further trials would lift it above a bar. A trial is a document.
 
-Intervals that may be looked at again and again, to stop as soon as they say enough.
-
-Who looks at a 95 % interval after every trial, and stops when it clears the bar, is wrong more
-often than 5 % of the time: of models exactly at a bar of 0.85, looking at Wilson's interval from
-the 10th to the 100th answer passes 8 in 100, one look 3. A confidence sequence holds at all looks
-together, however many they are, and asks for more trials in return: at full marks and a bar of
-0.85, 33 answers instead of 22, or 22 documents of 5 answers instead of 10.
+`Repeated` evidence may be looked at again and again, to stop as soon as it says enough. Who looks
+at a 95 % interval after every trial, and stops when it clears the bar, is wrong more often than 5 %
+of the time: of models exactly at a bar of 0.85, looking at Wilson's interval from the 10th to the
+100th answer passes 8 in 100, one look 3. A confidence sequence holds at all looks together,
+however many they are, and asks for more trials in return: at full marks and a bar of 0.85, 33
+answers instead of 22, or 22 documents of 5 answers instead of 10.
 """
 
 from __future__ import annotations
@@ -117,9 +116,9 @@ class SharedDocuments:
 
 
 def further_trials(seen: Share, rate: float, bar: float, answers_per_trial: int) -> int | None:
-    """How many further trials a cell lift the interval of one length above `bar`.
+    """How many further trials per cell lift the interval of one length above `bar`.
 
-    Each trial adds `answers_per_trial` judged answers (one a depth), and the length goes on
+    Each trial adds `answers_per_trial` judged answers (one per depth), and the length goes on
     hitting at `rate`, rounded to whole hits; 100 % stays 100 %. None when the rate does not lie
     above the bar, or when MOST_ANSWERS would not be enough. 0 when it is above already.
     """

@@ -1,10 +1,9 @@
-"""Wilson's score interval of a share, for answers that are independent of each other.
+"""Intervals of a share: of independent answers, and of answers that share documents.
 
-E. B. Wilson, "Probable inference, the law of succession, and statistical inference" (1927), at
-95 %, two-sided.
+Independent: Wilson's score interval (E. B. Wilson, "Probable inference, the law of succession, and
+statistical inference", 1927), at 95 %, two-sided.
 
-An interval for answers that share documents, and so may hit or miss together.
-
+Answers that share documents may hit or miss together.
 The number of hits in a document is taken as beta-binomial: every document has a share of its own,
 drawn from a beta distribution of mean p (the share sought) whose parameters are
 a = p (1 - r) / r and b = (1 - p) (1 - r) / r, where r is the correlation of two answers in one

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ropewalk.errors import UsageError
+from ropewalk.errors import MissingPartError, UsageError
 from ropewalk.short import short
 
 FLIPS = 10_000
@@ -45,18 +46,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
         raise UsageError(f"{min(only_first, only_second)} pairs is impossible: 0 or more can be.")
     number = only_first + only_second
     least = min(only_first, only_second)
-    # Each term by the one before it, downwards from the largest, which is given by logarithms.
-    term = math.exp(
-        math.lgamma(number + 1)
-        - math.lgamma(least + 1)
-        - math.lgamma(number - least + 1)
-        - number * math.log(2)
-    )
-    total = 0.0
-    for k in range(least, -1, -1):
-        total += term
-        term *= k / (number - k + 1)
-    return min(1.0, 2 * total)
+    return min(1.0, 2 * float(_special().bdtr(least, number, 0.5))) if number else 1.0
 
 
 def sign_flip(differences: Sequence[float], seed: int = 0) -> float:
@@ -132,22 +122,16 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def student_point(freedom: int, tail: float = 0.025) -> float:
-    """The t that Student's t with `freedom` degrees exceeds with probability `tail`.
+    """The t that Student's t with `freedom` degrees exceeds with probability `tail`."""
+    return float(_special().stdtrit(freedom, 1 - tail))
 
-    With t = sqrt(f) tan(u) the share of the distribution within ±t is the integral of
-    cos(u)^(f - 1) over 0 to u by that over 0 to pi/2; Simpson's rule, and bisection.
-    """
-    import numpy as np
 
-    def within(angle: float) -> float:
-        angles = np.linspace(0.0, angle, 4001)
-        density = np.cos(angles) ** (freedom - 1)
-        panels = density[:-2:2] + 4 * density[1:-1:2] + density[2::2]
-        return float(panels.sum()) * angle
-
-    low, high = 0.0, math.pi / 2
-    target = within(high) * (1 - 2 * tail)
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if within(middle) < target else (low, middle)
-    return math.sqrt(freedom) * math.tan(low)
+def _special() -> Any:
+    try:
+        from scipy import special
+    except ImportError as error:
+        raise MissingPartError(
+            "paired answers are compared by scipy, which is not installed: "
+            'pip install "ropewalk[prove]"'
+        ) from error
+    return special

@@ -1,6 +1,6 @@
-"""What a length has to clear to pass: a share of the model's own score, or a fixed accuracy.
+"""The threshold, the verdict of every length against it, and the effective length they amount to.
 
-Verdicts for every length against the threshold, and the effective length they amount to.
+A length has to clear a share of the model's own score, or a fixed accuracy.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ropewalk.errors import UsageError
-from ropewalk.proof import sentences
 from ropewalk.proof.cells import JUDGED, Outcome
+from ropewalk.proof.sentences import Judgement, result
 from ropewalk.proof.statistics.evidence import Evidence
 from ropewalk.proof.statistics.intervals import Counts, wilson
-from ropewalk.proof.summary import CellSummary, EffectiveLength, LengthSummary, Share
+from ropewalk.proof.summary import CellSummary, EffectiveLength, LengthSummary, LengthVerdict, Share
 from ropewalk.short import short
 
 
@@ -35,6 +35,11 @@ class RelativeThreshold:
         """Raise UsageError unless 0 < share < 1."""
         _check_open_unit(self.share, "relative")
 
+    @property
+    def text(self) -> str:
+        """As `parse_threshold` reads it."""
+        return f"relative:{self.share!r}"
+
     def bar(self, score: float) -> float:
         """The accuracy to clear, for a model that scores `score` at the shortest length."""
         return self.share * score
@@ -50,6 +55,11 @@ class AbsoluteThreshold:
     def __post_init__(self) -> None:
         """Raise UsageError unless 0 < value < 1."""
         _check_open_unit(self.value, "absolute")
+
+    @property
+    def text(self) -> str:
+        """As `parse_threshold` reads it."""
+        return f"absolute:{self.value!r}"
 
     def bar(self, score: float) -> float:  # noqa: ARG002 - one interface for both kinds
         """The accuracy to clear."""
@@ -144,7 +154,7 @@ def judge(
     columns = tuple(_column(one, _verdict(one, bar, evidence.least)) for one in seen)
     certain, possible = _ends(columns)
     more, enough = _further(seen, columns, bar, evidence)
-    found = sentences.Judgement(
+    found = Judgement(
         columns=columns,
         outcomes={one.length: one.outcomes for one in seen},
         certain=certain,
@@ -166,8 +176,9 @@ def judge(
         threshold=bar.value,
         threshold_rule=_rule(threshold, bar, seen),
         more_trials=more,
-        sentence=sentences.result(found),
-        open_end=possible is not None and all(each.verdict != "fails" for each in columns),
+        sentence=result(found),
+        open_end=possible is not None
+        and all(each.verdict is not LengthVerdict.FAILS for each in columns),
     )
 
 
@@ -190,7 +201,7 @@ def _bar(threshold: Threshold, seen: Sequence[_Seen]) -> _Bar:
     return _Bar(threshold.bar(score), yardstick, score, nothing_found)
 
 
-def _verdict(one: _Seen, bar: _Bar, fewest_documents: int) -> str:
+def _verdict(one: _Seen, bar: _Bar, fewest_documents: int) -> LengthVerdict:
     """One length against the bar.
 
     A length whose prompts all overflowed fails: the model refused it. One of which too few
@@ -201,19 +212,19 @@ def _verdict(one: _Seen, bar: _Bar, fewest_documents: int) -> str:
     """
     pooled = one.pooled
     if bar.nothing_found and one.length == bar.yardstick:
-        return "fails"
+        return LengthVerdict.FAILS
     if pooled.judged == 0:
         all_overflowed = one.outcomes.get(Outcome.OVERFLOW, 0) == sum(one.outcomes.values()) > 0
-        return "fails" if all_overflowed else "undecided"
+        return LengthVerdict.FAILS if all_overflowed else LengthVerdict.UNDECIDED
     if bar.nothing_found or not one.covered:
-        return "undecided"
+        return LengthVerdict.UNDECIDED
     if pooled.low >= bar.value:
         too_few = (pooled.documents or fewest_documents) < fewest_documents
-        return "undecided" if too_few else "passes"
-    return "fails" if pooled.high < bar.value else "undecided"
+        return LengthVerdict.UNDECIDED if too_few else LengthVerdict.PASSES
+    return LengthVerdict.FAILS if pooled.high < bar.value else LengthVerdict.UNDECIDED
 
 
-def _column(one: _Seen, verdict: str) -> LengthSummary:
+def _column(one: _Seen, verdict: LengthVerdict) -> LengthSummary:
     """A length with its worst depth: the lowest share, then the most answers, then the first.
 
     The interval of the worst depth is that of this depth alone; picking the worst of several
@@ -235,11 +246,11 @@ def _further(
     (0, 0) where that length is settled, or where no number of trials would do.
     """
     pairs = zip(seen, (column.verdict for column in columns), strict=True)
-    unpassed = [(one, verdict) for one, verdict in pairs if verdict != "passes"]
+    unpassed = [(one, verdict) for one, verdict in pairs if verdict is not LengthVerdict.PASSES]
     if not unpassed or bar.nothing_found:
         return 0, 0
     one, verdict = unpassed[0]
-    if verdict == "fails" or not one.covered:
+    if verdict is LengthVerdict.FAILS or not one.covered:
         return 0, 0
     # With nothing judged yet the length is expected to do as well as the yardstick.
     rate = bar.score if one.pooled.value is None else one.pooled.value
@@ -256,12 +267,12 @@ def _ends(columns: Sequence[LengthSummary]) -> tuple[int | None, int | None]:
     """
     certain: int | None = None
     for column in columns:
-        if column.verdict != "passes":
+        if column.verdict is not LengthVerdict.PASSES:
             break
         certain = column.length
     possible: int | None = None
     for column in columns:
-        if column.verdict == "fails":
+        if column.verdict is LengthVerdict.FAILS:
             break
         possible = column.length if column.pooled.judged else possible
     return certain, possible

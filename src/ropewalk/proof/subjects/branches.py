@@ -1,15 +1,13 @@
-"""Several questions behind one text, in one pass and without copying the text's cache.
+"""Several questions behind one text, in one pass, and whether a model can share a text at all.
 
-The branches stand one behind the other in the cache. A mask lets each see the text and itself,
-and positions say that each begins where the text ends, so that every branch is computed as if it
-were the only one. Attention reads the text's keys once for all of them.
+The branches stand one behind the other in the cache, which is not copied. A mask lets each see the
+text and itself, and positions say that each begins where the text ends, so that every branch is
+computed as if it were the only one. Attention reads the text's keys once for all of them.
 
-Whether prompts can share a text on a model, and if not, why, in one sentence.
-
-Three things are asked. Does the schedule stay the same at every planned length? Does every layer
-keep something that can be taken back to an earlier token? And does the model, tried on a short
-text, give behind a shared beginning what it gives to the whole? Only the last one is proof, and it
-is asked of every model; the others say why.
+Whether prompts can share a text: does the schedule stay the same at every planned length? Does
+every layer keep something that can be taken back to an earlier token? And does the model, tried on
+a short text, give behind a shared beginning what it gives to the whole? Only the last one is proof,
+and it is asked of every model; the others say why.
 """
 
 from __future__ import annotations
@@ -59,8 +57,8 @@ class Branches:
         """
         self._cache.anchor(self._origin)
         try:
-            told = self._score(leaves)
-            return list(zip(told, self._decode(told, leaves), strict=True))
+            forced = self._score(leaves)
+            return list(zip(forced, self._decode(forced, leaves), strict=True))
         finally:
             self._cache.anchor(None)
             self._cache.crop_to(self._origin)
@@ -81,28 +79,30 @@ class Branches:
             places.extend(range(self._origin, self._origin + len(branch)))
         indices = torch.tensor(wanted, device=self._calls.device)
         logits = self._pass(ids, owners, places, indices)
-        told, done = [], 0
+        forced, done = [], 0
         for leaf in leaves:
             count = len(leaf.prompt.value_ids) + 1
-            told.append(self._judge.hear(logits[done : done + count], leaf.prompt))
+            forced.append(self._judge.teacher_forced(logits[done : done + count], leaf.prompt))
             done += count
-        return told
+        return forced
 
-    def _decode(self, told: Sequence[TeacherForced], leaves: Sequence[Leaf]) -> list[Greedy | None]:
-        """What the unsettled branches go on to print, a token of each a pass."""
+    def _decode(
+        self, forced: Sequence[TeacherForced], leaves: Sequence[Leaf]
+    ) -> list[Greedy | None]:
+        """What greedy decoding prints behind branches that are no hit, a token of each per pass."""
         import torch
 
-        said = [None if self._judge.settled(each) else self._judge.saying(each) for each in told]
+        said = [None if self._judge.is_hit(each) else self._judge.greedy(each) for each in forced]
         place = [0] * len(said)
         end = 0
-        for owner, (leaf, each) in enumerate(zip(leaves, told, strict=True)):
+        for owner, (leaf, each) in enumerate(zip(leaves, forced, strict=True)):
             end += len(leaf.ids) + len(each.prompt.value_ids)
             place[owner] = self._origin + len(leaf.ids) + each.right
             for slot in range(end - each.surplus, end):
                 # The value's tokens that the model would not have said.
                 self._owners[slot] = _NOBODY
         while going := {i: each for i, each in enumerate(said) if each and not each.over}:
-            ids = [saying.printed[-1] for saying in going.values()]
+            ids = [greedy.printed[-1] for greedy in going.values()]
             indices = torch.arange(len(ids), device=self._calls.device)
             logits = self._pass(ids, list(going), [place[i] for i in going], indices)
             for i, best in zip(going, logits.argmax(-1).tolist(), strict=True):
@@ -209,7 +209,7 @@ class Sharable:
 def sharable(model: Any, spec: PositionSpec, lengths: Sequence[int], wanted: Sharing) -> Sharable:
     """What prompts of `lengths` tokens may share on a live transformers model.
 
-    The model must already turn by `spec`. With NONE wanted nothing is tried.
+    The model must already rotate by `spec`. With NONE wanted nothing is tried.
     """
     if wanted is Sharing.NONE:
         return Sharable(wanted)
@@ -247,7 +247,7 @@ def moving_schedule(spec: PositionSpec, lengths: Sequence[int]) -> str | None:
             )
             return (
                 f"the schedule ({', '.join(names)}) changes with the length of the prompt, so that "
-                f"at {length:,} tokens no two prompts turn the same keys alike"
+                f"at {length:,} tokens no two prompts rotate the same keys alike"
             )
     return None
 

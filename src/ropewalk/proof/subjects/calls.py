@@ -1,16 +1,12 @@
-"""How much memory is left, and whether it has just run out.
-
-One transformers model as something that turns token ids into logits, in pieces that fit.
+"""A transformers model from token ids to logits in pieces that fit, and from logits to answers.
 
 A text goes through in one call. It is cut into chunks only when the memory at hand would not
 hold the activations of the whole, and again smaller when a device says it is out of memory.
 
-What a model said to a prompt, from the logits behind it: the same rules for every subject.
-
 The value is scored teacher-forced. Greedy decoding would print it exactly when each of its tokens
 is the most likely one there, so nothing is decoded for the HIT of a base prompt. Anything else is
 decoded from where the model leaves the value; so is a chat answer that goes on after it, because
-it may yet name another value.
+it may yet name another value. The rules are the same for every subject.
 """
 
 from __future__ import annotations
@@ -182,42 +178,42 @@ class Judge:
         self._end_ids = end_ids
         self._chat = chat
 
-    def hear(self, logits: torch.Tensor, prompt: Prompt) -> TeacherForced:
+    def teacher_forced(self, logits: torch.Tensor, prompt: Prompt) -> TeacherForced:
         """Score a value by its logits (len(value) + 1, vocabulary), in fp32."""
         import torch
 
         value = torch.tensor(prompt.value_ids, device=logits.device)
         logits = logits.float()
-        told = logits[: len(value)].log_softmax(-1)
-        score = float(told.gather(1, value[:, None]).sum())
+        each = logits[: len(value)].log_softmax(-1)
+        score = float(each.gather(1, value[:, None]).sum())
         best = tuple(int(i) for i in logits.argmax(-1))
         return TeacherForced(prompt, score, best, shared_start(best, prompt.value_ids))
 
-    def settled(self, told: TeacherForced) -> bool:
-        """Whether the value was said and nothing decoded could change that."""
-        several = LIST in told.prompt.value
-        return told.surplus == 0 and self._ends(told.best[told.right], several)
+    def is_hit(self, forced: TeacherForced) -> bool:
+        """Whether greedy decoding prints the value, whatever is decoded behind it."""
+        several = LIST in forced.prompt.value
+        return forced.surplus == 0 and self._ends(forced.best[forced.right], several)
 
-    def saying(self, told: TeacherForced) -> Greedy:
-        """What has been printed so far where it is not settled; to be gone on with."""
-        first = [*told.prompt.value_ids[: told.right], told.best[told.right]]
+    def greedy(self, forced: TeacherForced) -> Greedy:
+        """What greedy decoding prints up to where it leaves the value; to be gone on with."""
+        first = [*forced.prompt.value_ids[: forced.right], forced.best[forced.right]]
         # The value's last token never needs to be decoded from: one more shows what follows it.
-        budget = max(told.prompt.budget, len(told.prompt.value_ids) + 1)
+        budget = max(forced.prompt.budget, len(forced.prompt.value_ids) + 1)
         return Greedy(first, budget, self._end_ids)
 
-    def answer(self, told: TeacherForced, saying: Greedy | None, seconds: float) -> Answer:
-        """The answer: `saying` is what was decoded, None where it is settled."""
-        prompt = told.prompt
-        if saying is None:
-            return Answer(Outcome.HIT, told.log_probability, prompt.value, seconds)
-        printed = self._tokens.decode(saying.printed)
+    def answer(self, forced: TeacherForced, greedy: Greedy | None, seconds: float) -> Answer:
+        """The answer: `greedy` is what was decoded, None for a hit without decoding."""
+        prompt = forced.prompt
+        if greedy is None:
+            return Answer(Outcome.HIT, forced.log_probability, prompt.value, seconds)
+        printed = self._tokens.decode(greedy.printed)
         outcome = classify(printed, prompt.value, prompt.distractors, chat=self._chat)
-        return Answer(outcome, told.log_probability, printed, seconds)
+        return Answer(outcome, forced.log_probability, printed, seconds)
 
     def _ends(self, token: int, several: bool) -> bool:
-        """Whether the answer is settled when `token` follows the value.
+        """Whether the answer ends when `token` follows the value.
 
-        A base answer is: the value must end where it ends, so anything settles it but a letter
+        A base answer is: the value must end where it ends, so anything ends it but a letter
         or a digit, and behind `several` values what a further one could begin with.
         """
         if token in self._end_ids:

@@ -1,14 +1,12 @@
-"""A transformers model on this machine, asked one prompt at a time.
+"""A transformers model on this machine, asked one prompt at a time or behind a shared text.
 
-One pass over prompt and value together scores the value teacher-forced: logits are computed
-only where its tokens are predicted. What has to be decoded is decoded from the same key-value
-cache, which is the model's own, cut back to where the model leaves the value. So this works for
-every model, also for one whose state cannot be shared between prompts.
+`LocalSubject` scores the value teacher-forced in one pass over prompt and value: logits are
+computed only where its tokens are predicted. What has to be decoded is decoded from the same
+key-value cache, which is the model's own, cut back to where the model leaves the value. So this
+works for every model, also for one whose state cannot be shared between prompts.
 
-A transformers model on this machine that reads a shared text once and asks branches off it.
-
-The text so far is the path. Branches are asked behind it, several in one pass where the model
-takes a mask of its own, and one by one where it does not; either way the path stays as it was.
+`SharingLocal` reads a shared text once, the path, and asks branches behind it: several in one pass
+where the model takes a mask of its own, one by one where it does not. The path stays as it was.
 """
 
 from __future__ import annotations
@@ -75,9 +73,9 @@ class LocalSubject:
         self._set_length(prompt.length)
         with torch.inference_mode():
             logits, cache = self._read((*prompt.token_ids, *prompt.value_ids), prompt)
-            told = self._judge.hear(logits, prompt)
-            saying = None if self._judge.settled(told) else self._decode(told, cache)
-        return self._judge.answer(told, saying, time.perf_counter() - begun)
+            forced = self._judge.teacher_forced(logits, prompt)
+            greedy = None if self._judge.is_hit(forced) else self._decode(forced, cache)
+        return self._judge.answer(forced, greedy, time.perf_counter() - begun)
 
     def _read(self, ids: tuple[int, ...], prompt: Prompt) -> tuple[torch.Tensor, Any]:
         """Logits (len(value) + 1, vocabulary) of the last tokens of `ids`; the cache."""
@@ -108,29 +106,29 @@ class LocalSubject:
             done += step
         return self._calls.call(ids[:, done:], cache, keep)
 
-    def _decode(self, told: TeacherForced, cache: Any) -> Greedy:
+    def _decode(self, forced: TeacherForced, cache: Any) -> Greedy:
         """What greedy decoding prints behind the prompt, up to the prompt's budget."""
         import torch
 
-        saying = self._judge.saying(told)
-        cache = self._cut(told, cache)
-        for token in saying.steps():
+        greedy = self._judge.greedy(forced)
+        cache = self._cut(forced, cache)
+        for token in greedy.steps():
             step = torch.tensor([[token]], device=self._calls.device)
             logits, cache = self._calls.call(step, cache, 1)
-            saying.printed.append(int(logits[-1].argmax()))
-        return saying
+            greedy.printed.append(int(logits[-1].argmax()))
+        return greedy
 
-    def _cut(self, told: TeacherForced, cache: Any) -> Any:
+    def _cut(self, forced: TeacherForced, cache: Any) -> Any:
         """The cache holding the prompt and what the model says of the value, no more."""
-        if told.surplus == 0:
+        if forced.surplus == 0:
             return cache
         try:
-            cache.crop(-told.surplus)
+            cache.crop(-forced.surplus)
         except (RuntimeError, ValueError, AttributeError, NotImplementedError):
             # Sliding layers that have dropped tokens, and recurrent states, cannot go back:
             # read the prompt again.
-            prompt = told.prompt
-            _, cache = self._read((*prompt.token_ids, *prompt.value_ids[: told.right]), prompt)
+            prompt = forced.prompt
+            _, cache = self._read((*prompt.token_ids, *prompt.value_ids[: forced.right]), prompt)
         return cache
 
 
@@ -214,7 +212,7 @@ class SharingLocal:
         return exceeded(self._limit, length)
 
     def regime(self, length: int) -> str:
-        """The schedule that prompts of this length turn by."""
+        """The schedule that prompts of this length are rotated by."""
         return self._regime(length)
 
     def start(self, capacity: int) -> None:
@@ -267,12 +265,12 @@ class SharingLocal:
 
         begun = time.perf_counter()
         with torch.inference_mode():
-            told = [each for group in self._groups(leaves) for each in self._ask(group)]
+            forced = [each for group in self._groups(leaves) for each in self._ask(group)]
         seconds = time.perf_counter() - begun
         total = sum(len(leaf.ids) for leaf in leaves)
         return [
-            self._judge.answer(each, saying, seconds * len(leaf.ids) / total)
-            for leaf, (each, saying) in zip(leaves, told, strict=True)
+            self._judge.answer(each, greedy, seconds * len(leaf.ids) / total)
+            for leaf, (each, greedy) in zip(leaves, forced, strict=True)
         ]
 
     def _groups(self, leaves: Sequence[Leaf]) -> Iterator[Sequence[Leaf]]:
@@ -302,15 +300,15 @@ class SharingLocal:
         keep = len(prompt.value_ids) + 1
         try:
             logits = self._append(self._tensor((*leaf.ids, *prompt.value_ids)), keep)
-            told = self._judge.hear(logits, prompt)
-            if self._judge.settled(told):
-                return told, None
-            saying = self._judge.saying(told)
-            self._cache.crop_to(self._cache.length - told.surplus)
-            for token in saying.steps():
+            forced = self._judge.teacher_forced(logits, prompt)
+            if self._judge.is_hit(forced):
+                return forced, None
+            greedy = self._judge.greedy(forced)
+            self._cache.crop_to(self._cache.length - forced.surplus)
+            for token in greedy.steps():
                 logits, _ = self._calls.call(self._tensor((token,)), self._cache, 1)
-                saying.printed.append(int(logits[-1].argmax()))
-            return told, saying
+                greedy.printed.append(int(logits[-1].argmax()))
+            return forced, greedy
         finally:
             self._cache.crop_to(before)
 

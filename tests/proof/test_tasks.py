@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Cell, Control, Outcome
 from ropewalk.proof.classify import classify
-from ropewalk.proof.needles import Problem, Task, corrected
+from ropewalk.proof.needles import Problem, corrected
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.tasks.suite import SUITES, TASKS, parse_tasks, suite
+from ropewalk.proof.tasks import SUITES, TASKS, parse_tasks, suite
 from ropewalk.proof.tokens import Tokens
 
 EACH = pytest.mark.parametrize("name", list(TASKS))
@@ -182,8 +182,7 @@ def test_suites_hold_known_tasks_and_grow() -> None:
         suite("all")
 
 
-def test_a_task_is_one_of_the_protocol() -> None:
-    task: Task
+def test_a_task_says_its_name_and_what_guessing_scores() -> None:
     for name, task in TASKS.items():
         assert task.name == name
         assert 0 <= task.chance <= 0.5

@@ -10,12 +10,17 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
 from ropewalk.proof.classify import gives_away, normalise
 from ropewalk.proof.haystack import read_sentences
-from ropewalk.proof.needles import Hidden, Problem
+from ropewalk.proof.needles import Hidden, Problem, Task
 from ropewalk.short import short
+
+if TYPE_CHECKING:
+    from ropewalk.proof.settings import ProofSettings
+    from ropewalk.proof.tokens import Tokens
 
 SUFFIXES = (".txt", ".md")
 
@@ -41,13 +46,16 @@ class OwnDocuments:
 
     documents: dict[str, tuple[str, ...]]
     questions: tuple[OwnQuestion, ...]
-    name: str = "documents"
-    introduction: str = "Some documents follow. A question about one of them will be asked."
-    chance: float = 0.0
-    """Not known: an answer may be guessed from what the model knows; the control without the
-    document tells."""
 
-    def draw(self, random: Random, _depth: float, _length: int, /) -> Problem:
+    @property
+    def task(self) -> Task:
+        """As any other task. What guessing scores is not known: an answer may be guessed from
+        what the model knows; the control without the document tells.
+        """
+        introduction = "Some documents follow. A question about one of them will be asked."
+        return Task("documents", introduction, 0.0, self.draw)
+
+    def draw(self, random: Random, _depth: float, _length: int) -> Problem:
         """A question at random."""
         asked = random.choice(self.questions)
         text = " ".join(self.documents[asked.document])
@@ -129,3 +137,42 @@ def _question(line: str, where: str, documents: dict[str, tuple[str, ...]]) -> O
             f"{where}: there is no document {named!r}; paths are those below the folder"
         )
     return OwnQuestion(question, answer, str(named))
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What the user gave to read: a haystack, and documents with questions."""
+
+    sentences: tuple[str, ...] | None
+    own: OwnDocuments | None
+
+    @classmethod
+    def read(cls, settings: ProofSettings) -> Texts:
+        """Read them. Raises UsageError for what cannot be read."""
+        own = None
+        if settings.documents is not None and settings.questions is not None:
+            own = read_own(settings.documents, settings.questions)
+        return cls(read_sentences(settings.haystack) if settings.haystack else None, own)
+
+    def check(self, tokens: Tokens, settings: ProofSettings) -> None:
+        """Raise RowError where a text of the user's, or the chat template, holds a token that the
+        model's table has no row for: before the model is asked anything.
+        """
+        if not tokens.may_lack_rows:
+            return
+        texts = {
+            f"sentence {number:,} of {settings.haystack}": sentence
+            for number, sentence in enumerate(self.sentences or (), 1)
+        }
+        if self.own is not None:
+            for path, held in self.own.documents.items():
+                texts |= {
+                    f"sentence {n:,} of the document {path}": s for n, s in enumerate(held, 1)
+                }
+            for n, asked in enumerate(self.own.questions, 1):
+                texts[f"question {n:,}"] = asked.question
+                texts[f"the answer to question {n:,}"] = asked.answer
+        if settings.chat:
+            texts["the model's chat template"] = tokens.chat("Hello")
+        tokens.check(texts)

@@ -11,10 +11,10 @@ import pytest
 
 from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Cell
-from ropewalk.proof.facts import settings_facts
+from ropewalk.proof.facts import RunFacts, with_settings
+from ropewalk.proof.own import OwnDocuments, OwnQuestion, read_own
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.settings import ProofSettings
-from ropewalk.proof.tasks.own import OwnDocuments, OwnQuestion, read_own
 from ropewalk.proof.tokens import Tokens
 
 
@@ -41,7 +41,7 @@ def test_the_document_with_the_answer_is_laid_whole_among_the_others(
 ) -> None:
     line = '{"question": "Who built the pier?", "answer": "anna lindt"}'
     task = read_own(folder, asked(folder, line, ""))
-    make = PromptMaker(Tokens(tiny_tokenizer("bos")), tasks={task.name: task})
+    make = PromptMaker(Tokens(tiny_tokenizer("bos")), tasks={"documents": task.task})
     for depth in (0.0, 0.5, 1.0):
         prompt = make(Cell(900, depth, 0, task="documents"))
         assert 0 <= 900 - prompt.length <= 2
@@ -108,7 +108,7 @@ def test_a_run_is_known_by_every_word_of_its_questions() -> None:
         own = OwnDocuments(
             {"a.txt": ("A sentence.",)}, (*asked, OwnQuestion("Who?", answer, "a.txt"))
         )
-        return settings_facts(ProofSettings("tiny"), None, own, chat=False)["recipe"]
+        return with_settings(RunFacts(), ProofSettings("tiny"), None, own).recipe
 
     assert recipe("Ann") == recipe("Ann")
     assert recipe("Ann") != recipe("Bob")
