@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import json
 from collections.abc import Callable
@@ -243,3 +244,10 @@ def test_what_cannot_be_is_an_error_of_ours(call: Callable[[], object], words: s
     with pytest.raises(RopewalkError) as caught:
         call()
     assert words in str(caught.value)
+
+
+def test_the_examples_of_the_page_run() -> None:
+    page = Path(__file__).parents[1] / "docs" / "python.md"
+    found = doctest.testfile(str(page), module_relative=False)
+    assert found.failed == 0
+    assert found.attempted >= 6
