@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ropewalk.cli.output import columns, console
 from ropewalk.cli.table.options import (
     TABLE,
     AsJson,
@@ -19,7 +18,7 @@ from ropewalk.cli.table.options import (
     at_work,
     close,
     opened,
-    print_json,
+    print_answer,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def near_command(
 
     An analogy: near king --minus man --plus woman.
     """
-    from ropewalk.report.table_near import near_document, near_lines
+    from ropewalk.report.table_words import near_document, near_values
     from ropewalk.tables.answer import answer
 
     with at_work("opening the table") as shown:
@@ -89,12 +88,9 @@ def near_command(
         )
         shown.say("reading the rows")
         answers = answer(table, questions, k, all_rows=all_rows)
-    if as_json:
-        print_json("near", near_document(answers, table))
-        return
-    for line in near_lines(answers, table, columns()):
-        typer.echo(line)
-    close(context, table)
+    made, values = near_document(answers, table), near_values(answers, table)
+    print_answer("near", made, values, as_json=as_json)
+    close(context, table, as_json=as_json)
 
 
 def asked_for(
@@ -154,25 +150,19 @@ def similarity_command(
     as_json: AsJson = False,
 ) -> None:
     """The cosine of two words, or a heat map of more, with the rows of --id and --text behind."""
-    from ropewalk.report.table_similarity import (
-        similarity_document,
-        similarity_html,
-        similarity_lines,
-    )
+    from ropewalk.report import html as page_of
+    from ropewalk.report.table_words import similarity_document, similarity_values
     from ropewalk.tables.answer import cosines_between
 
     with at_work("opening the table"):
         table = opened(context, role, tensor, view)
     asked = asked_for(table, words, ids, texts, exact=exact)
     cosines = cosines_between(table, asked)
+    made = similarity_document(asked, cosines, table)
     if html is not None:
         from ropewalk.files import write_whole
 
-        write_whole(html, similarity_html(asked, cosines, table))
-    if as_json:
-        print_json("similarity", similarity_document(asked, cosines, table))
-        return
-    out = console()
-    for line in similarity_lines(asked, cosines, table, out.width):
-        out.print(line, soft_wrap=True, markup=False)
-    close(context, table)
+        write_whole(html, page_of(made))
+    values = similarity_values(asked, cosines, table)
+    print_answer("similarity", made, values, as_json=as_json)
+    close(context, table, as_json=as_json)

@@ -56,7 +56,7 @@ def map_html(
     clusters: Clusters | None = None,
 ) -> str:
     """The page. Raises MissingPartError without jinja2."""
-    style = page.asset("look.css") + page.asset("table_map.css")
+    style = page.asset("table_map.css")
     script = page.asset("table_map.js")
     title = clip(table.tables.title, NAME_LIMIT)
     return (
