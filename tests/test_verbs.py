@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import json
 from collections.abc import Callable
@@ -41,11 +42,20 @@ def plain(document: object) -> Any:
     return json.loads(json.dumps(document))
 
 
+def called(option: Any) -> str:
+    """An option's name as a Python name: --base-url is base_url, and --for, a word of Python's
+    own, for_engine.
+    """
+    name = str(next((each for each in option.opts if each.startswith("--")), option.name))
+    name = name.lstrip("-").replace("-", "_")
+    return "for_engine" if name == "for" else name
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_function_takes_what_its_command_takes(verb: str) -> None:
     group: Any = typer.main.get_command(app)
     options = {
-        each.name: each
+        called(each): each
         for each in group.commands[verb].params
         if each.name not in TERMINAL | ONLY_PRINTED.get(verb, set())
     }
@@ -234,3 +244,10 @@ def test_what_cannot_be_is_an_error_of_ours(call: Callable[[], object], words: s
     with pytest.raises(RopewalkError) as caught:
         call()
     assert words in str(caught.value)
+
+
+def test_the_examples_of_the_page_run() -> None:
+    page = Path(__file__).parents[1] / "docs" / "python.md"
+    found = doctest.testfile(str(page), module_relative=False)
+    assert found.failed == 0
+    assert found.attempted >= 6

@@ -21,7 +21,7 @@ from ropewalk.cli.extend import METHODS
 from ropewalk.cli.main import app
 from ropewalk.cli.options import DTYPES
 from ropewalk.cli.prove_options import TASKS
-from ropewalk.cli.tune_options import ATTENTION
+from ropewalk.cli.tune import ATTENTION
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ropewalk.cli.examples import EXAMPLES
+from ropewalk.cli.commands import EXAMPLES
 from ropewalk.cli.main import app
 from ropewalk.errors import EXIT_CODES, RopewalkError, UsageError
 

@@ -13,8 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from ropewalk.cli.progress import SECONDS_BETWEEN_LINES, Progress, ProofProgress
-from ropewalk.cli.tune_progress import TuneProgress
+from ropewalk.cli.progress import SECONDS_BETWEEN_LINES, Progress, ProofProgress, TuneProgress
 from ropewalk.extension.tune.loop import StepResult
 from ropewalk.proof.cells import Calibrate
 from ropewalk.proof.prove import prove
@@ -194,7 +193,7 @@ def _step(step: int) -> dict[str, Any]:
 
 TUNING = """
 import time
-from ropewalk.cli.tune_progress import TuneProgress
+from ropewalk.cli.progress import TuneProgress
 from ropewalk.extension.tune.loop import StepResult
 from tests.cli.test_progress import _step
 

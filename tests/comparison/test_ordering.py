@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ropewalk.comparison.figures import Figures, Reading, WindowLoss
+from ropewalk.comparison.figures import DecoderFigures, WindowLoss, WindowReading
 from ropewalk.comparison.ordering import findings, interval
 
 TRAINED = 32
@@ -14,16 +14,18 @@ def _loss(window: int, mean: float) -> WindowLoss:
     return WindowLoss("sliding", window, 8, 100, mean, None, 0)
 
 
-def _reading(near: float, far: float | None, refusal: str = "") -> Reading:
+def _reading(near: float, far: float | None, refusal: str = "") -> WindowReading:
     losses = [_loss(TRAINED, near)] + ([_loss(4 * TRAINED, far)] if far is not None else [])
-    return Reading(tuple(losses), (), refusal)
+    return WindowReading(tuple(losses), (), refusal)
 
 
-def _figures(variant: str, seed: int, reading: Reading, **schedules: Reading) -> Figures:
-    return Figures(variant, seed, 1, 0, "", "", (), 0.0, reading, (), (), schedules)
+def _figures(
+    variant: str, seed: int, reading: WindowReading, **schedules: WindowReading
+) -> DecoderFigures:
+    return DecoderFigures(variant, seed, 1, 0, "", "", (), 0.0, reading, (), (), schedules)
 
 
-def _published(seed: int, wobble: float = 0.0) -> list[Figures]:
+def _published(seed: int, wobble: float = 0.0) -> list[DecoderFigures]:
     """Losses 3.0 at the trained length that grow as the published perplexities do."""
     return [
         _figures("sinusoidal", seed, _reading(3.0, 4.89 + wobble)),
@@ -34,7 +36,7 @@ def _published(seed: int, wobble: float = 0.0) -> list[Figures]:
     ]  # fmt: skip
 
 
-def _verdicts(figures: list[Figures]) -> list[str]:
+def _verdicts(figures: list[DecoderFigures]) -> list[str]:
     return [each.verdict for each in findings(figures, TRAINED)]
 
 
@@ -56,7 +58,7 @@ def test_the_published_losses_are_the_published_ordering(seeds: int) -> None:
     ],
 )
 def test_what_does_not_hold_is_not_reproduced(
-    variant: str, reading: Reading, wrong: list[int]
+    variant: str, reading: WindowReading, wrong: list[int]
 ) -> None:
     figures = [
         _figures(variant, 0, reading, yarn=_reading(3.0, 3.1)) if each.variant == variant else each

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from ropewalk.comparison.figures import (
-    Figures,
+    DecoderFigures,
     LayerProbe,
     PositionLoss,
-    Reading,
     Recall,
     WindowLoss,
+    WindowReading,
 )
 from ropewalk.comparison.run import Comparison
 from ropewalk.comparison.settings import Settings, Variant, preset
@@ -52,7 +52,7 @@ if (window === top) {
 """
 
 
-def _figures(settings: Settings, variant: Variant, level: float) -> Figures:
+def _figures(settings: Settings, variant: Variant, level: float) -> DecoderFigures:
     """Everything at one level, so that all curves and names fall on each other."""
     windows = settings.windows[:1] if variant.position == "learned" else settings.windows
     losses = tuple(
@@ -68,9 +68,11 @@ def _figures(settings: Settings, variant: Variant, level: float) -> Figures:
     edges = (1, 16, 32, 64, 128, 256, 512)
     positions = tuple(PositionLoss(a, b, level) for a, b in pairwise(edges) if b <= windows[-1])
     probes = tuple(LayerProbe(layer, 0.5, 1.0) for layer in range(3))
-    reading = Reading(losses, recalls, "64 positions" if len(windows) == 1 else "")
+    reading = WindowReading(losses, recalls, "64 positions" if len(windows) == 1 else "")
     schedules = {"yarn x4": reading} if variant.position == "rope" else {}
-    return Figures(variant.name, 0, 1, 0, "", "", (), 0.0, reading, positions, probes, schedules)
+    return DecoderFigures(
+        variant.name, 0, 1, 0, "", "", (), 0.0, reading, positions, probes, schedules
+    )
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ropewalk.comparison.figures import Figures, Reading, Recall, WindowLoss
+from ropewalk.comparison.figures import DecoderFigures, Recall, WindowLoss, WindowReading
 from ropewalk.comparison.run import Comparison
 from ropewalk.comparison.settings import Settings, Variant
 from ropewalk.report.lesson import lesson
@@ -12,15 +12,15 @@ from ropewalk.report.lesson import lesson
 ALIBI, NONE = Variant("alibi"), Variant("none")
 
 
-def _figures(variant: Variant, seed: int, loss: float, near: int, far: int) -> Figures:
+def _figures(variant: Variant, seed: int, loss: float, near: int, far: int) -> DecoderFigures:
     losses = tuple(
         WindowLoss(kind, window, 16, 100, mean, None, 0)
         for kind in ("sliding", "non-overlapping")
         for window, mean in ((64, 2.5), (256, loss))
     )
     recalls = (Recall(64, 56, near, 100), Recall(256, 224, far, 100), Recall(256, 32, 100, 100))
-    reading = Reading(losses, recalls)
-    return Figures(variant.name, seed, 1, 0, "", "", (), 0.0, reading, (), (), {})
+    reading = WindowReading(losses, recalls)
+    return DecoderFigures(variant.name, seed, 1, 0, "", "", (), 0.0, reading, (), (), {})
 
 
 def _lesson(**far: tuple[float, int]) -> str:

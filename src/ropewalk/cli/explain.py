@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from ropewalk.cli import options
-from ropewalk.cli.commands import add_commands
-from ropewalk.cli.examples import EXAMPLES
+from ropewalk.cli.commands import EXAMPLES, add_commands
 from ropewalk.cli.help import Group
 from ropewalk.cli.output import print_made
 from ropewalk.cli.progress import PATIENCE, Progress

@@ -13,12 +13,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ropewalk.cli.audit import audit_command
-from ropewalk.cli.commands import add_commands
+from ropewalk.cli.commands import EXAMPLES, add_commands
 from ropewalk.cli.compare import compare_command
 from ropewalk.cli.convert import convert_command
 from ropewalk.cli.demo import demo_command
 from ropewalk.cli.doctor import doctor_command
-from ropewalk.cli.examples import EXAMPLES
 from ropewalk.cli.explain import explain_app
 from ropewalk.cli.extend import extend_command
 from ropewalk.cli.help import HELP, Group

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ropewalk.cli.bar import Bar
+    from ropewalk.extension.tune.loop import StepResult
     from ropewalk.proof.cells import Cell
     from ropewalk.proof.plan import Plan
     from ropewalk.proof.progress import Event
@@ -32,6 +33,8 @@ SECONDS_BETWEEN_LINES = 30.0
 PATIENCE = 1.0
 """Seconds after which a command that is mostly quick says in a log what it is about."""
 _TICK = 0.25
+CURVE_HEIGHT = 8
+WIDEST_CURVE = 100
 
 
 def clock(seconds: float) -> str:
@@ -246,3 +249,60 @@ class ProofProgress(Progress):
             f"{event.done:,}/{event.total:,}",
             event.eta_seconds,
         )
+
+
+class TuneProgress(Progress):
+    """Progress of steps of training."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        # What is drawn above the bar is asked for before anything else is known.
+        self._steps: list[StepResult] = []
+        self._total = self._before = 0
+        super().__init__(now=now)
+
+    def begin(self, total: int, steps: list[StepResult]) -> None:
+        """Training begins, or goes on behind `steps`, to be `total` steps."""
+        self.say("training")
+        self._total, self._steps = total, list(steps)
+        # Steps of earlier calls say nothing of the pace of this one.
+        self._before = len(steps)
+
+    def step(self, result: StepResult) -> None:
+        """A step has been taken."""
+        self._steps.append(result)
+        taken, total = len(self._steps) - self._before, self._total
+        left = (self._now() - self._begun) / taken * (total - result.step)
+        count = f"step {result.step}/{total}"
+        if self._bar is None:
+            count += f", {step_words(result)}"
+        self._show("training", result.step, total, count, left)
+
+    def end(self) -> None:
+        """Training has stopped."""
+        if self._bar is not None and self._steps:
+            last = self._steps[-1]
+            self.note(f"training step {last.step}/{self._total}, {step_words(last)}")
+        self._steps = []
+
+    def _above(self) -> list[RenderableType]:
+        from rich.text import Text
+
+        from ropewalk.report.text import wrapped
+        from ropewalk.report.tune import curve_lines
+
+        if not self._steps:
+            return []
+        room = self._console.width
+        curve = curve_lines(
+            [each.loss for each in self._steps], min(WIDEST_CURVE, room), CURVE_HEIGHT
+        )
+        last = wrapped(step_words(self._steps[-1]), room)
+        return [Text(line, no_wrap=True) for line in (*curve, *last)]
+
+
+def step_words(result: StepResult) -> str:
+    """What a step of training came to."""
+    return (
+        f"loss {result.loss:.4f}, rate {result.rate:.2e}, gradient {result.norm:.3g}, "
+        f"{result.read / result.seconds:,.0f} tokens/s"
+    )

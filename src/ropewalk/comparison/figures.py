@@ -72,7 +72,7 @@ class LayerProbe:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Reading:
+class WindowReading:
     """What one decoder makes of windows within and beyond its trained length.
 
     `refusal` is what it said to longer ones, "" where it took them all.
@@ -96,7 +96,7 @@ class Reading:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Figures:
+class DecoderFigures:
     """Everything measured of one variant under one seed.
 
     `parameters` of the whole decoder, `added` those of the encoding. `shared_weights` and `data`
@@ -113,20 +113,20 @@ class Figures:
     data: str
     curve: tuple[float, ...]
     seconds: float
-    reading: Reading
+    reading: WindowReading
     positions: tuple[PositionLoss, ...]
     probes: tuple[LayerProbe, ...]
-    schedules: Mapping[str, Reading]
+    schedules: Mapping[str, WindowReading]
 
     def document(self) -> dict[str, Any]:
         """As JSON values."""
         return asdict(self)
 
 
-def figures_from(document: Mapping[str, Any], where: str) -> Figures:
-    """The figures of a document that `Figures.document` made. Raises StoreError for another."""
+def figures_from(document: Mapping[str, Any], where: str) -> DecoderFigures:
+    """The figures that `DecoderFigures.document` made a document of. Raises StoreError."""
     try:
-        return Figures(
+        return DecoderFigures(
             **{
                 **document,
                 "curve": tuple(document["curve"]),
@@ -143,8 +143,8 @@ def figures_from(document: Mapping[str, Any], where: str) -> Figures:
         ) from error
 
 
-def _reading(document: Mapping[str, Any]) -> Reading:
-    return Reading(
+def _reading(document: Mapping[str, Any]) -> WindowReading:
+    return WindowReading(
         tuple(WindowLoss(**each) for each in document["losses"]),
         tuple(Recall(**each) for each in document["recalls"]),
         document["refusal"],

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ropewalk.comparison.figures import LayerProbe, PositionLoss, Reading, Recall, WindowLoss
+from ropewalk.comparison.figures import LayerProbe, PositionLoss, Recall, WindowLoss, WindowReading
 from ropewalk.comparison.language import Streams
 from ropewalk.comparison.probe import probe
 from ropewalk.comparison.settings import FAR, Settings
@@ -33,7 +33,7 @@ Told = Callable[[str], None]
 
 def read_beyond(
     model: Decoder, settings: Settings, lengths: Sequence[int], told: Told = lambda _: None
-) -> Reading:
+) -> WindowReading:
     """Losses and recall in windows of `lengths`, ascending; nothing follows one that is refused."""
     streams = evaluation(settings)
     losses: list[WindowLoss] = []
@@ -44,8 +44,8 @@ def read_beyond(
             losses += _both_ways(model, settings, streams, window)
             recalls += _recalls(model, settings, window)
         except PositionError as error:
-            return Reading(tuple(losses), tuple(recalls), str(error))
-    return Reading(tuple(losses), tuple(recalls))
+            return WindowReading(tuple(losses), tuple(recalls), str(error))
+    return WindowReading(tuple(losses), tuple(recalls))
 
 
 def evaluation(settings: Settings) -> Streams:
@@ -175,7 +175,7 @@ def schedules(settings: Settings) -> dict[str, Scaling]:
     }
 
 
-def rescaled(model: Decoder, settings: Settings, scaling: Scaling) -> Reading:
+def rescaled(model: Decoder, settings: Settings, scaling: Scaling) -> WindowReading:
     """The reading under another schedule; the decoder turns by its own again afterwards."""
     config = settings.config(settings.variants[0])
     own = RotarySpec(config.head_dim, config.head_dim, config.rope_theta)

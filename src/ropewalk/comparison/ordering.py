@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ropewalk.comparison.figures import Figures, Reading
+from ropewalk.comparison.figures import DecoderFigures, WindowReading
 from ropewalk.comparison.settings import FAR
 from ropewalk.short import short
 
@@ -41,7 +41,7 @@ class Interval:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Finding:
+class OrderFinding:
     """A published statement, whether it was reproduced here, and the figures it rests on.
 
     `reproduced` is None where what it needs was not measured.
@@ -69,13 +69,13 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - spread, mean + spread, count)
 
 
-def degradation(reading: Reading, trained: int, kind: str = "sliding") -> float | None:
+def degradation(reading: WindowReading, trained: int, kind: str = "sliding") -> float | None:
     """Loss at FAR times the trained length over that at it; None where one was refused."""
     near, far = reading.loss(kind, trained), reading.loss(kind, FAR * trained)
     return None if near is None or far is None else far.mean / near.mean
 
 
-def findings(figures: Sequence[Figures], trained: int) -> tuple[Finding, ...]:
+def findings(figures: Sequence[DecoderFigures], trained: int) -> tuple[OrderFinding, ...]:
     """The five statements, each tested on the seeds that have what it needs."""
     return (
         _hard(figures, trained),
@@ -86,7 +86,7 @@ def findings(figures: Sequence[Figures], trained: int) -> tuple[Finding, ...]:
     )
 
 
-def _ratios(figures: Sequence[Figures], variant: str, trained: int) -> dict[int, float]:
+def _ratios(figures: Sequence[DecoderFigures], variant: str, trained: int) -> dict[int, float]:
     """The degradation of a variant by seed."""
     found = {
         each.seed: degradation(each.reading, trained) for each in figures if each.variant == variant
@@ -94,20 +94,20 @@ def _ratios(figures: Sequence[Figures], variant: str, trained: int) -> dict[int,
     return {seed: value for seed, value in found.items() if value is not None}
 
 
-def _hard(figures: Sequence[Figures], trained: int) -> Finding:
+def _hard(figures: Sequence[DecoderFigures], trained: int) -> OrderFinding:
     statement = "Sinusoids degrade hard beyond the trained length"
     ratios = _ratios(figures, "sinusoidal", trained)
     if not ratios:
         return _unmeasured(statement)
     found = interval(list(ratios.values()))
-    return Finding(
+    return OrderFinding(
         statement,
         found.low >= HARD,
         f"their loss at {FAR} x is {words(found)} times that at 1 x; hard is {HARD:g} or more",
     )
 
 
-def _refuses(figures: Sequence[Figures], trained: int) -> Finding:
+def _refuses(figures: Sequence[DecoderFigures], trained: int) -> OrderFinding:
     statement = "A learned table refuses what lies beyond it"
     found = [each.reading for each in figures if each.variant == "learned"]
     if not found:
@@ -116,10 +116,12 @@ def _refuses(figures: Sequence[Figures], trained: int) -> Finding:
         each for each in found if each.refusal and all(x.window <= trained for x in each.losses)
     ]
     said = f"; it says: {refused[0].refusal}" if refused else ""
-    return Finding(statement, len(refused) == len(found), f"{len(refused)} of {len(found)}{said}")
+    return OrderFinding(
+        statement, len(refused) == len(found), f"{len(refused)} of {len(found)}{said}"
+    )
 
 
-def _less(figures: Sequence[Figures], trained: int) -> Finding:
+def _less(figures: Sequence[DecoderFigures], trained: int) -> OrderFinding:
     statement = "RoPE degrades, and less than sinusoids"
     rope = _ratios(figures, "rope", trained)
     other = _ratios(figures, "sinusoidal", trained)
@@ -128,7 +130,7 @@ def _less(figures: Sequence[Figures], trained: int) -> Finding:
         return _unmeasured(statement)
     own = interval([rope[seed] for seed in both])
     more = interval([other[seed] - rope[seed] for seed in both])
-    return Finding(
+    return OrderFinding(
         statement,
         own.low > FLAT and more.low > 0.0,
         f"RoPE's loss at {FAR} x is {words(own)} times that at 1 x (flat is up to {FLAT:g}), "
@@ -136,7 +138,7 @@ def _less(figures: Sequence[Figures], trained: int) -> Finding:
     )
 
 
-def _extendable(figures: Sequence[Figures], trained: int) -> Finding:
+def _extendable(figures: Sequence[DecoderFigures], trained: int) -> OrderFinding:
     statement = "RoPE can be extended by another schedule, without training"
     rope = [each for each in figures if each.variant == "rope" and each.schedules]
     best: tuple[float, str, Interval] | None = None
@@ -152,20 +154,20 @@ def _extendable(figures: Sequence[Figures], trained: int) -> Finding:
     if best is None:
         return _unmeasured(statement)
     _, name, gain = best
-    return Finding(
+    return OrderFinding(
         statement,
         gain.low > 0.0,
         f"{name}, the best of those tried, takes {words(gain)} nats off its loss at {FAR} x",
     )
 
 
-def _flat(figures: Sequence[Figures], trained: int) -> Finding:
+def _flat(figures: Sequence[DecoderFigures], trained: int) -> OrderFinding:
     statement = "ALiBi stays flat"
     ratios = _ratios(figures, "alibi", trained)
     if not ratios:
         return _unmeasured(statement)
     found = interval(list(ratios.values()))
-    return Finding(
+    return OrderFinding(
         statement,
         found.high <= FLAT,
         f"its loss at {FAR} x is {words(found)} times that at 1 x; flat is up to {FLAT:g}",
@@ -179,5 +181,5 @@ def words(found: Interval) -> str:
     return f"{found.mean:.3f} (95 % {found.low:.3f} to {found.high:.3f}, {found.count} seeds)"
 
 
-def _unmeasured(statement: str) -> Finding:
-    return Finding(statement, None, "the encodings that it speaks of were not trained")
+def _unmeasured(statement: str) -> OrderFinding:
+    return OrderFinding(statement, None, "the encodings that it speaks of were not trained")

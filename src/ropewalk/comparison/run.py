@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 
 from ropewalk.comparison import measure, train
-from ropewalk.comparison.figures import Figures
-from ropewalk.comparison.ordering import Finding, findings
+from ropewalk.comparison.figures import DecoderFigures
+from ropewalk.comparison.ordering import OrderFinding, findings
 from ropewalk.comparison.settings import Settings, Variant
-from ropewalk.comparison.store import Store, opened
+from ropewalk.comparison.store import ComparisonStore, opened
 from ropewalk.decoder import Decoder, encoding_of
 from ropewalk.errors import RopewalkError, UsageError
 from ropewalk.listener import Listener
@@ -38,16 +38,16 @@ class Comparison(Shown):
     """
 
     settings: Settings
-    figures: tuple[Figures, ...]
+    figures: tuple[DecoderFigures, ...]
     speeds: dict[str, float]
     machine: str
     trained: int
 
-    def of(self, variant: Variant) -> tuple[Figures, ...]:
+    def of(self, variant: Variant) -> tuple[DecoderFigures, ...]:
         """The figures of one variant, a seed each."""
         return tuple(each for each in self.figures if each.variant == variant.name)
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[OrderFinding, ...]:
         """The published ordering, tested."""
         return findings(self.figures, self.settings.trained_length)
 
@@ -100,10 +100,10 @@ def _one(
     settings: Settings,
     variant: Variant,
     seed: int,
-    store: Store,
+    store: ComparisonStore,
     listener: Listener,
     pace: _Pace,
-) -> Figures:
+) -> DecoderFigures:
     """Train one decoder, measure it, keep it."""
     listener.say(f"training {variant.name}, seed {seed} ({pace.words()})")
     begun = time.perf_counter()
@@ -121,7 +121,7 @@ def _one(
             measuring(f"again under {name}")
             schedules[name] = measure.rescaled(model, settings, scaling)
     measuring("position by layer")
-    found = Figures(
+    found = DecoderFigures(
         variant=variant.name,
         seed=seed,
         parameters=sum(each.numel() for each in model.parameters()),
@@ -165,7 +165,7 @@ def _check_device(settings: Settings) -> None:
         )
 
 
-def _check_alike(figures: Sequence[Figures]) -> None:
+def _check_alike(figures: Sequence[DecoderFigures]) -> None:
     """Every encoding had the same weights at the start and the same data, seed by seed."""
     for seed in {each.seed for each in figures}:
         starts = {(x.shared_weights, x.data) for x in figures if x.seed == seed}

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ropewalk.comparison.figures import Figures, figures_from
+from ropewalk.comparison.figures import DecoderFigures, figures_from
 from ropewalk.comparison.language import Language
 from ropewalk.comparison.settings import Settings, Variant
 from ropewalk.decoder import Decoder
@@ -29,14 +29,14 @@ UNKNOWN = "<unk>"
 FIGURES, SPEEDS = "figures.json", "speeds.json"
 
 
-class Store:
+class ComparisonStore:
     """A folder held by this process. `opened` makes one."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
         """Used by `opened`."""
         self.folder, self.settings = folder, settings
 
-    def figures(self, variant: Variant, seed: int) -> Figures | None:
+    def figures(self, variant: Variant, seed: int) -> DecoderFigures | None:
         """What is kept of one decoder, None when nothing is.
 
         Raises StoreError for a damaged file, and for one of other settings.
@@ -45,7 +45,7 @@ class Store:
         kept = self._read(path)
         return None if kept is None else figures_from(kept["figures"], str(path))
 
-    def keep(self, variant: Variant, found: Figures, model: Decoder) -> None:
+    def keep(self, variant: Variant, found: DecoderFigures, model: Decoder) -> None:
         """Write a decoder and its figures. Raises StoreError when that fails."""
         from transformers.utils import logging
 
@@ -85,7 +85,7 @@ class Store:
 
 
 @contextmanager
-def opened(folder: Path, settings: Settings) -> Iterator[Store]:
+def opened(folder: Path, settings: Settings) -> Iterator[ComparisonStore]:
     """The store in `folder`, made where it is not there, locked until the block ends.
 
     Raises StoreError when it cannot be written, or another process works in it.
@@ -104,7 +104,7 @@ def opened(folder: Path, settings: Settings) -> Iterator[Store]:
                 shutil.rmtree(left, ignore_errors=True)
         for half in folder.glob(f".{SPEEDS}.*"):
             half.unlink(missing_ok=True)
-        yield Store(folder, settings)
+        yield ComparisonStore(folder, settings)
     finally:
         lock.release()
 

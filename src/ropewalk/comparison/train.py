@@ -83,7 +83,7 @@ def rate_at(settings: Settings, step: int) -> float:
     return settings.rate * min(1.0, (step + 1) / WARM_UP, max(0.05, left / FALLING))
 
 
-class Trainer:
+class DecoderTrainer:
     """AdamW on one decoder, a step at a time."""
 
     def __init__(self, settings: Settings, model: Decoder) -> None:
@@ -124,7 +124,7 @@ def train(
     Raises RopewalkError for a loss of NaN.
     """
     model = fresh(settings, variant, seed)
-    trainer, losses, seen = Trainer(settings, model), [], hashlib.sha256()
+    trainer, losses, seen = DecoderTrainer(settings, model), [], hashlib.sha256()
     for number, (tokens, weights) in enumerate(batches(settings, seed)):
         losses.append(trainer.step(number, tokens, weights))
         seen.update(tokens.numpy().tobytes())
@@ -142,7 +142,7 @@ def speeds(
     on all alike; the median of the rounds counts. Full rows; fresh weights.
     """
     trainers: dict[str, Any] = {
-        each.name: Trainer(settings, fresh(settings, each, 0)) for each in variants
+        each.name: DecoderTrainer(settings, fresh(settings, each, 0)) for each in variants
     }
     drawn = settings.language.streams((0, 2), settings.rows, settings.trained_length)
     tokens = torch.from_numpy(drawn.tokens)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ropewalk.comparison.figures import Figures, Reading
+from ropewalk.comparison.figures import DecoderFigures, WindowReading
 from ropewalk.comparison.ordering import FLAT, Interval, interval, words
 from ropewalk.comparison.run import Comparison
 from ropewalk.comparison.settings import FAR, Settings, Variant
 from ropewalk.proof.statistics.intervals import wilson
 from ropewalk.proof.summary import Share
 
-Number = Callable[[Figures], float | None]
+Number = Callable[[DecoderFigures], float | None]
 """A number of one decoder, None where it has none."""
 
 NAMES = {
@@ -31,7 +31,7 @@ def name(variant: Variant) -> str:
     return NAMES[variant.position] + (", every layer" if variant.again else "")
 
 
-def over_seeds(found: Sequence[Figures], number: Number) -> Interval | None:
+def over_seeds(found: Sequence[DecoderFigures], number: Number) -> Interval | None:
     """A number's mean and interval over the seeds, None unless every seed has it."""
     values = [number(each) for each in found]
     known = [value for value in values if value is not None]
@@ -41,7 +41,7 @@ def over_seeds(found: Sequence[Figures], number: Number) -> Interval | None:
 def loss_in(kind: str, window: int) -> Number:
     """The mean loss of one evaluation."""
 
-    def number(found: Figures) -> float | None:
+    def number(found: DecoderFigures) -> float | None:
         loss = found.reading.loss(kind, window)
         return None if loss is None else loss.mean
 
@@ -51,7 +51,7 @@ def loss_in(kind: str, window: int) -> Number:
 def recall_at(length: int, *, near: bool) -> Number:
     """The share of exact hits at a length."""
 
-    def number(found: Figures) -> float | None:
+    def number(found: DecoderFigures) -> float | None:
         recall = found.reading.recall(length, near=near)
         return None if recall is None else recall.share
 
@@ -61,7 +61,7 @@ def recall_at(length: int, *, near: bool) -> Number:
 def probe_at(layer: int) -> Number:
     """R^2 of position at a layer, and None beyond the last."""
 
-    def number(found: Figures) -> float | None:
+    def number(found: DecoderFigures) -> float | None:
         return found.probes[layer].r2 if layer < len(found.probes) else None
 
     return number
@@ -139,13 +139,13 @@ def lesson(found: Comparison) -> str:
     return said + _far_values(readings, trained) + _far_recall(found, alibi, flat)
 
 
-def _from_to(kept: Sequence[Figures], kind: str, trained: int) -> tuple[float, float] | None:
+def _from_to(kept: Sequence[DecoderFigures], kind: str, trained: int) -> tuple[float, float] | None:
     near = over_seeds(kept, loss_in(kind, trained))
     far = over_seeds(kept, loss_in(kind, FAR * trained))
     return None if near is None or far is None else (near.mean, far.mean)
 
 
-def _far_values(readings: Sequence[Reading], trained: int) -> str:
+def _far_values(readings: Sequence[WindowReading], trained: int) -> str:
     """What the longer window saves on the values that only distant text tells."""
     gains = []
     for reading in readings:

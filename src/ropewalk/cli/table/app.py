@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ropewalk.cli.commands import add_commands
+from ropewalk.cli.commands import EXAMPLES, add_commands
 from ropewalk.cli.completion import tables
-from ropewalk.cli.examples import EXAMPLES
 from ropewalk.cli.help import HELP, Group
 from ropewalk.cli.pages import Html, Open, with_page
 from ropewalk.cli.table.compare import compare_command
