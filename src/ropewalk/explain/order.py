@@ -2,8 +2,8 @@
 
 "dog bites man" and "man bites dog" go through one small layer. Self-attention without position is
 permutation-equivariant: shuffled inputs give the same outputs, shuffled alike, so the word in the
-middle cannot tell who bites. A causal mask would let early and late differ, so there is none here. All
-in fp64, all random numbers seeded.
+middle cannot tell who bites. A causal mask would let early and late differ, so there is none here.
+All in fp64, all random numbers seeded.
 
 Appending the index widens the vector by one component that holds the position itself, so it fits no
 encoding's interface. Three failures are measured: it decides every dot product, it leaves what

@@ -289,8 +289,8 @@ def nearest(
 ) -> ShownNeighbours:
     """The `k` nearest of every shown row among the shown rows, by cosine over the whole width.
 
-    Exact, ties by row. `share` is called with the progress. Raises UsageError for fewer than one, or
-    more than there are other rows with a direction.
+    Exact, ties by row. `share` is called with the progress. Raises UsageError for fewer than one,
+    or more than there are other rows with a direction.
     """
     import torch
 
