@@ -207,7 +207,7 @@ class _Search:
         return np.maximum(np.nextafter(cut, np.float32(-np.inf)), np.float32(-2.0))
 
     def _take_doubtful(self, start: int, rows: Array, doubtful: Array) -> None:
-        """Take rows whose cosine float32 cannot compute, for each query they are not kept from."""
+        """Take rows whose cosine float32 cannot compute, for each query that may have them."""
         queries = np.arange(len(self._exact))
         query, row = np.repeat(queries, len(doubtful)), np.tile(doubtful, len(queries))
         size = len(self._among) if self._among is not None else 1 << 40

@@ -102,7 +102,7 @@ class Health:
 def check_health(
     table: EmbeddingTable, asked: HealthOptions | None = None, tell: Tell | None = None
 ) -> Health:
-    """Ask everything of an input table or an output head; `tell` has a line before what takes long.
+    """Ask everything of an input table or an output head; `tell` gets a line on what takes long.
 
     Reads the table about five times from end to end, tile by tile, and the head three times where
     one is stored. Raises UsageError for a table of positions, RowError for unused rows that the

@@ -189,8 +189,8 @@ def score_analogies(
 ) -> AnalogyScore:
     """Answer every question whose four words have a row; words in pieces have none here.
 
-    `share` is called with how many questions of how many are done. Raises UsageError where none can
-    be asked.
+    `share` is called with how many questions of how many are done. Raises UsageError where none
+    can be asked.
     """
     directed = _with_direction(table)
     asked = [q for q in analogies.questions if _rows(q, lookup, directed) is not None]
