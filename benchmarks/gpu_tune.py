@@ -322,8 +322,9 @@ def _tuned(
     options: argparse.Namespace, plan: Plan, model: Path, texts: Path, out: Path, seconds: float
 ) -> tuple[Path, list[str], dict[str, Any]]:
     """The tuned model, lines and figures of its training."""
-    from ropewalk.extension.tune.session import Listener, tune
+    from ropewalk.extension.tune.session import tune
     from ropewalk.extension.tune.settings import Mix, TuneSettings
+    from ropewalk.listener import Listener
     from ropewalk.report import document_of, terminal
 
     steps = max(1, plan.steps)

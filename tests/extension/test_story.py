@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import ModelFileError
-from ropewalk.extension.story import Listener, Scale, drifted, ropes, tell
+from ropewalk.extension.story import Scale, StoryListener, drifted, ropes, tell
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.report import document_of, html, terminal
 
@@ -25,7 +25,7 @@ SMALL = Scale(
 @pytest.mark.model
 def test_the_story_is_measured_on_the_spot_from_proof_to_proof(tmp_path: Path) -> None:
     begun: list[str] = []
-    story = tell(tmp_path / "story", SMALL, Listener(begin=begun.append))
+    story = tell(tmp_path / "story", SMALL, StoryListener(begin=begun.append))
     assert [each.split(",")[0] for each in begun[:2]] == ["as shipped", "linear:2"]
     # At its trained length it finds what it was told; divided positions it cannot read untrained.
     assert story.shipped.share(256).hits == 2

@@ -19,6 +19,9 @@ from ropewalk.report.tune import curve_lines, loss_chart
 EVIL = "<script>alert(1)</script>\x1b[31m"
 
 
+SETTINGS = TuneSettings(EVIL, (Path(EVIL),), 2, Path("run"), parse_mix("64"), command=EVIL)
+
+
 def tuned(losses: list[float], after: float = 3.0, most: float | None = 0.02) -> Tuned:
     steps = tuple(
         StepResult(n + 1, loss, 60, 64, 64 if n % 2 else 32, 1, 1e-3, 0.5, 0.25)
@@ -35,7 +38,7 @@ def tuned(losses: list[float], after: float = 3.0, most: float | None = 0.02) ->
         "asked": len(losses),
         "dtype": "bf16",
     }
-    return Tuned(Path("run"), Path("run/model"), None, steps, gate, None, about)
+    return Tuned(Path("run"), Path("run/model"), None, steps, gate, None, about, SETTINGS)
 
 
 def test_the_curve_falls_from_the_first_line_to_the_last() -> None:
@@ -62,8 +65,7 @@ def test_the_chart_places_each_loss_between_its_scales() -> None:
 
 def test_what_names_hold_is_shown_and_never_obeyed() -> None:
     done = tuned([4.0, 3.0])
-    settings = TuneSettings(EVIL, (Path(EVIL),), 2, Path("run"), parse_mix("64"), command=EVIL)
-    page = html(document_of(done, settings=settings))
+    page = html(document_of(done))
     assert "<script" not in page
     assert "\x1b" not in page
     lines = terminal(document_of(done)).splitlines()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -64,7 +64,7 @@ Html = Annotated[Path | None, typer.Option(help="Write the comparison as one HTM
 
 
 def compare_command(
-    preset_name: PresetName = "lesson",
+    preset: PresetName = "lesson",
     encodings: Encodings = None,
     seeds: Seeds = None,
     steps: Steps = None,
@@ -74,23 +74,17 @@ def compare_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Train one small decoder under each encoding of position and measure it beyond its length."""
+    given: dict[str, Any] = locals()
+    del given["as_json"], given["html"]
     from ropewalk.cli.output import print_result, show
     from ropewalk.cli.progress import Progress
-    from ropewalk.comparison.run import compare
-    from ropewalk.comparison.settings import parse_seeds, parse_variants, preset
     from ropewalk.files import write_whole
     from ropewalk.report import document_of
     from ropewalk.report import html as page_of
+    from ropewalk.verbs.running import compare
 
-    settings = preset(
-        preset_name,
-        variants=None if encodings is None else parse_variants(encodings),
-        seeds=None if seeds is None else parse_seeds(seeds),
-        steps=steps,
-        device=device,
-    )
     with Progress() as progress:
-        found = compare(settings, out, progress)
+        found = compare(**given, listener=progress.listener())
     if html is not None:
         write_whole(html, page_of(document_of(found)))
     print_result(found, as_json=as_json)

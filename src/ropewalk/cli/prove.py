@@ -15,8 +15,8 @@ import typer
 from ropewalk.cli import prove_options as o
 from ropewalk.cli.output import print_result, show_path, tell
 from ropewalk.cli.pages import Html
-from ropewalk.cli.places import check_can_hold, check_file
 from ropewalk.errors import INTERRUPTED, UsageError
+from ropewalk.files import check_can_hold, check_file
 
 if TYPE_CHECKING:
     from ropewalk.proof.endpoint.subject import EndpointSettings

@@ -25,7 +25,7 @@ def tell_story(
     """
     from ropewalk.cli.output import print_result, show
     from ropewalk.cli.progress import ProofProgress
-    from ropewalk.extension.story import MODEL, Chapter, Listener, tell
+    from ropewalk.extension.story import MODEL, Chapter, StoryListener, tell
     from ropewalk.extension.tune.loop import StepResult
     from ropewalk.findings import audit
     from ropewalk.models.resolve import read_spec, resolve
@@ -53,7 +53,7 @@ def tell_story(
         def step(result: StepResult, total: int) -> None:
             shown.share(result.step, total)
 
-        listener = Listener(begin, shown.say, chapter, step, shown.event)
+        listener = StoryListener(begin, shown.say, chapter, step, shown.event)
         # Everything is measured anew: an answer kept from yesterday would not be on the spot.
         story = tell(Path(folder) / "story", scale, listener)
     _show(story, report, html, as_json=as_json)

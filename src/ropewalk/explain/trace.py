@@ -228,7 +228,7 @@ def _position(
         return step("position", sentence, rows, pieces, model=_row(seen.outputs.get("positions")))
     kinds = {type(group.encoding) for group in spec.groups}
     if RotarySpec in kinds:
-        return TraceStep("position", "nothing is added: q and k are turned inside the blocks")
+        return TraceStep("position", "nothing is added: q and k are rotated inside the blocks")
     if Alibi in kinds:
         return TraceStep("position", "nothing is added: ALiBi lowers the scores inside the blocks")
     return TraceStep("position", "nothing is added")

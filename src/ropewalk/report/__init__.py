@@ -36,6 +36,7 @@ __all__ = [
 HOMES = {
     "Audit": "audit",
     "Comparison": "comparison",
+    "Converted": "converted",
     "Extension": "extension",
     "LossReport": "losses",
     "Packed": "packed",

@@ -34,8 +34,8 @@ _LABEL = 8
 _CURVE = 72
 
 
-def document(done: Tuned, *, settings: TuneSettings | None = None) -> Document:
-    """What came of a run; with `settings` its page says how it was made."""
+def document(done: Tuned) -> Document:
+    """What came of a run; its page says how it was made, too."""
     title = str(done.about["title"])
     head = f"{title}: {done.about['trained']:,} of {done.about['parameters']:,} parameters"
     tone = "" if done.gate.passed else "fails"
@@ -48,7 +48,7 @@ def document(done: Tuned, *, settings: TuneSettings | None = None) -> Document:
         on_page(*_short_text(done)),
         *_proof(done),
         in_terminal(*_places(done)),
-        on_page(Heading("How"), _how(done, settings)),
+        on_page(Heading("How"), _how(done)),
     ]
     question = f"What did tuning do to {title}?"
     return Document(f"{title}, tuned", tuple(blocks), "ropewalk tune", question)
@@ -128,12 +128,11 @@ def _places(done: Tuned) -> Iterator[Block]:
         yield ToCopy(f"adapter: {done.adapter}", "")
 
 
-def _how(done: Tuned, settings: TuneSettings | None) -> Details:
+def _how(done: Tuned) -> Details:
     details = [Detail("Model", str(done.model))]
     if done.adapter is not None:
         details.append(Detail("Adapter", str(done.adapter)))
-    if settings is not None:
-        details += [Detail(*each) for each in _settings(settings, done.about)]
+    details += [Detail(*each) for each in _settings(done.settings, done.about)]
     return Details(tuple(details))
 
 

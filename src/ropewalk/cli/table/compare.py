@@ -65,7 +65,7 @@ def compare_command(
     view: View = ViewName.RAW,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two checkpoints' rows: shared tokens, what moved most, as is and turned.
+    """Compare two checkpoints' rows: shared tokens, what moved most, as is and rotated.
 
     Tokens are paired by their bytes, never by id. Both tables are read tile by tile.
     """
