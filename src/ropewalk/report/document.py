@@ -176,7 +176,7 @@ class MapField:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Band:
+class MapBand:
     """A bar under the first `covered` columns of a map; `open_end`: it may go on.
 
     `strong` ones are filled.
@@ -218,7 +218,7 @@ class HeatMap:
     holds: str = ""
     """What the text of a field is, for the legend."""
     below: tuple[tuple[str, tuple[str, ...], str], ...] = ()
-    bands: tuple[Band, ...] = ()
+    bands: tuple[MapBand, ...] = ()
     line: Limit | None = None
     whiskers: Mapping[str, tuple[Whisker, ...]] = field(default_factory=dict)
     threshold: tuple[float, str] | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ropewalk.report.document import Band, HeatMap, MapField, Tone
+from ropewalk.report.document import HeatMap, MapBand, MapField, Tone
 from ropewalk.report.text import cells, visible, wrapped
 
 _LABEL = 13
@@ -103,7 +103,7 @@ class _Block:
             return [(" " * (at - 1 - cells(text)) + f"{text} {self.glyphs.limit}", "bold")]
         return [(" " * at + f"{self.glyphs.limit} {text}", "bold")]
 
-    def _band(self, band: Band) -> list[tuple[str, Tone]]:
+    def _band(self, band: MapBand) -> list[tuple[str, Tone]]:
         """A bar over the first columns of the whole map, as far as they are in here.
 
         One that goes on ends openly: where it would have ended was not asked.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ropewalk.report import scale
-from ropewalk.report.document import Band, HeatMap, MapField, Whisker
+from ropewalk.report.document import HeatMap, MapBand, MapField, Whisker
 from ropewalk.short import short
 
 LABEL = 66.0
@@ -52,7 +52,7 @@ class BandBox:
 
     y: float
     width: float
-    band: Band
+    band: MapBand
 
 
 @short

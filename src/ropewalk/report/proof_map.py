@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from ropewalk.proof.cells import UNJUDGED, Outcome
 from ropewalk.proof.summary import CellSummary, EffectiveLength, LengthSummary, RunSummary, Share
-from ropewalk.report.document import Band, Column, HeatMap, Limit, MapField, Table, Whisker
+from ropewalk.report.document import Column, HeatMap, Limit, MapBand, MapField, Table, Whisker
 from ropewalk.report.scale import percent, tokens
 
 
@@ -93,8 +93,8 @@ def heat_map(summary: RunSummary, task: str = "single", *, tips: bool = True) ->
             for name, say, tone in BELOW
         ),
         bands=(
-            Band("certain", covered(lengths, effective.certain), strong=True),
-            Band(
+            MapBand("certain", covered(lengths, effective.certain), strong=True),
+            MapBand(
                 "possible",
                 covered(lengths, effective.possible),
                 open_end=effective.open_end,
