@@ -165,7 +165,7 @@ def test_a_head_size_that_differs_is_a_shape() -> None:
     spec = read_config({**llama(PLAIN).config.to_dict(), "head_dim": 32})
     (table,) = compare_tables(llama(PLAIN), spec)
     assert table.code == "shape"
-    assert "holds 8 pairs where the configuration turns 16" in table.sentence
+    assert "holds 8 pairs where the configuration rotates 16" in table.sentence
 
 
 def gemma() -> Gemma3ForCausalLM:

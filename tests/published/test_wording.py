@@ -91,7 +91,7 @@ def reworded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sentence that is made from here on says the same thing, which is nothing."""
     for made, names in SENTENCES.items():
 
-        def begin(self: Any, *given: Any, _names: Any = names, _begin: Any = made.__init__,
+        def begin(self: Any, *given: Any, _names: Any = names, _begin: Any = vars(made)["__init__"],
                   **named: Any) -> None:  # fmt: skip
             _begin(self, *given, **named)
             for name in _names:

@@ -50,7 +50,7 @@ _IN_TENSORS = (Llama3, LongRope, PairDivisors, Proportional)
 def write_flags(
     spec: PositionSpec, file: PositionSpec, length: int | None = None, *, remedy: str = ""
 ) -> str:
-    """The options that make llama.cpp turn a file as `spec` says, as one shell line.
+    """The options that make llama.cpp rotate a file as `spec` says, as one shell line.
 
     `file` is what llama.cpp computes for the file without options. `length` in tokens is the
     size of the context (the claimed length where None), always stated, and once more in place of
@@ -92,7 +92,7 @@ def write_flags(
 def read_flags(text: str, file: PositionSpec) -> PositionSpec:
     """What llama.cpp makes of a file under these options; `file` is the file's own spec.
 
-    Raises ScheduleError for options that are none, and where options and file together turn by
+    Raises ScheduleError for options that are none, and where options and file together rotate by
     a rule that is not known here.
     """
     options = split_flags(text, _OPTIONS, "llama.cpp")

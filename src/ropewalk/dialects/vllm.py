@@ -75,7 +75,7 @@ def write_overrides(spec: PositionSpec, source: ConfigSource, length: int | None
 
 def write_own(spec: PositionSpec, source: ConfigSource) -> str:
     """The options for a configuration that says itself what `spec` says: its claimed length alone,
-    where vLLM turns by the file as `spec` says.
+    where vLLM rotates by the file as `spec` says.
 
     Without the length vLLM would multiply what the file claims by its factor. Raises as
     `write_overrides`, whose options these are where the file alone does not do.

@@ -59,7 +59,7 @@ def _shape(case: Case) -> str:
     if len(case.live) == len(case.expected):
         return ""
     return (
-        f"{case.where} holds {len(case.live)} pairs where the configuration turns "
+        f"{case.where} holds {len(case.live)} pairs where the configuration rotates "
         f"{len(case.expected)}: check head_dim and partial_rotary_factor."
     )
 
@@ -78,8 +78,8 @@ def _half_precision(case: Case) -> str:
         if torch.equal(now.to(half).double(), now) and bool(((now - right).abs() <= room).all()):
             name = str(half).removeprefix("torch.")
             return (
-                f"{case.where} was cast to {name} and has lost precision, so far tokens are turned "
-                "by wrong angles: rebuild it in float32 after the cast."
+                f"{case.where} was cast to {name} and has lost precision, so far tokens are "
+                "rotated by wrong angles: rebuild it in float32 after the cast."
             )
     return ""
 

@@ -1,6 +1,6 @@
 """A loaded transformers module against what its configuration says, table by table.
 
-Configurations are promises; the buffers are what turns the queries. Importing this module does
+Configurations are promises; the buffers are what rotates the queries. Importing this module does
 not import torch; calling it needs the module, and so torch, to be there already.
 """
 

@@ -25,7 +25,7 @@ _CODES = {
 
 
 def still_holds(record: Extended, spec: PositionSpec) -> bool:
-    """Whether the spec claims the recorded length, and turns as it did then."""
+    """Whether the spec claims the recorded length, and rotates as it did then."""
     try:
         same = schedule_fingerprint(spec) == record.fingerprint
     except ScheduleError:

@@ -115,8 +115,8 @@ def _encodings(spec: PositionSpec) -> Iterator[Finding]:
                     "incomplete-rotary",
                     "warning",
                     f"{group.name}: rotary, but the file leaves out {', '.join(missing)}{because}.",
-                    "Look in the model's code or report for them, and whether it turns at all; a "
-                    "base put in by guess makes engines turn what was never trained to."
+                    "Look in the model's code or report for them, and whether it rotates at all; a "
+                    "base put in by guess makes engines rotate what was never trained to be."
                     if guess
                     else "Add what is missing from the model's whole configuration; without it no "
                     "angle can be stated.",

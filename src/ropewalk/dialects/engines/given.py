@@ -68,7 +68,7 @@ class Given:
 class Effect:
     """What an engine makes of it.
 
-    `rotary`: the encoding it computes; None where it stops with an error, or turns by a rule
+    `rotary`: the encoding it computes; None where it stops with an error, or rotates by a rule
     that is not known here, and `rules` then says why. `trained`: the length its formula takes
     for the training's. `softmax`: what it multiplies the scores by, None for the group's own.
     `read`: the keys that this rule reads.

@@ -28,7 +28,7 @@ BAKES_LLAMA3 = frozenset(
 )
 """Model types whose converter class makes a tensor of llama3's divisors: `generate_extra_tensors`
 of `conversion/llama.py` and of the classes that inherit it, `exaone.py` and `deci.py`. The common
-class (`conversion/base.py`) leaves llama3 to them, so that other files turn without it."""
+class (`conversion/base.py`) leaves llama3 to them, so that other files are rotated without it."""
 WRITES_LISTS = frozenset({"phi3", "phi4_multimodal", "phimoe", "minicpm", "minicpm3"})
 """Model types whose converter class writes longrope's lists (`conversion/phi.py`, `minicpm.py`);
 the common class writes the type's name alone."""
@@ -78,7 +78,7 @@ def yarn(given: Given) -> Effect:
 
 
 def llama3(given: Given) -> Effect:
-    """A divisor a pair, baked by the converter with a reference length from the top of the file."""
+    """A divisor for each pair, made by the converter with the original length at the file's top."""
     scaling = given.scaling(Llama3)
     read = frozenset({"factor", "low_freq_factor", "high_freq_factor"})
     if scaling.low_freq_factor == scaling.high_freq_factor:
@@ -100,7 +100,7 @@ def llama3(given: Given) -> Effect:
 def longrope(given: Given) -> Effect:
     """One list a context, by its size; the converter writes the amplitude by the lengths."""
     if given.model_type not in WRITES_LISTS:
-        rule = "the converter writes no lists for this family: the converted file turns without"
+        rule = "the converter writes no lists for this family: the converted file rotates without"
         return replace(unscaled(given), rules=(rule,))
     amplitude = 1.0 if given.model_type in WITHOUT_AMPLITUDE else None
     return _by_context(given, given.scaling(LongRope), amplitude)

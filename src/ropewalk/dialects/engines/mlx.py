@@ -30,7 +30,7 @@ DEFAULT_LENGTH = 4096
 """The original length that its YaRN takes where the file names none."""
 
 SCALING_UNREAD = frozenset({"qwen3_moe", "gpt_neox", "llama4_text"})
-"""Model types whose model files turn by the base alone."""
+"""Model types whose model files rotate by the base alone."""
 SCALING_NEEDED = frozenset({"deepseek_v2", "glm4_moe"})
 """Model types whose model files stop without a `rope_scaling`."""
 

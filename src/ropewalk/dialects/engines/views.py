@@ -81,7 +81,7 @@ def parting(
     """Where two views of one group part, at the claimed length or for the `short` prompt.
 
     The phase of pair i differs by |inv_a - inv_b| x position radians. None where one of the two
-    computes nothing, or other channels turn.
+    computes nothing, or other channels are rotated.
     """
     a, b = (v.prompt if short else v.claim for v in (first, second))
     length = first.prompt_length if short else first.claim_length

@@ -208,7 +208,7 @@ class _Reader:
         alibi = self.max_alibi_bias()
         if alibi:
             return Alibi(self.keys.count("attention.head_count"), alibi)
-        if not self.facts.rotary or self.told_nothing(layer, window):
+        if not self.facts.rotary or self.without_position(layer, window):
             return NoPosition()
         return self.rotary(layer, window)
 
@@ -219,7 +219,7 @@ class _Reader:
             return stated
         return self.facts.alibi if self.facts.alibi_layers in (0, self.layers) else 0.0
 
-    def told_nothing(self, layer: int | None, window: Window | None) -> bool:
+    def without_position(self, layer: int | None, window: Window | None) -> bool:
         """Whether a layer of a rotary architecture is left without position."""
         finetuned = self.keys.flag("rope.scaling.finetuned")
         if self.keys.arch in GRANITE and finetuned is False:
@@ -295,7 +295,7 @@ class _Reader:
                     raise self.keys.wrong(suffix, f"an even number up to the head's {head}")
                 return Heads(head, turned, self.keys.name(suffix))
         if head % 2:
-            raise self.keys.wrong("attention.key_length", "an even number of channels to turn")
+            raise self.keys.wrong("attention.key_length", "an even number of channels to rotate")
         return Heads(head, head, "the whole head: no rope.dimension_count")
 
     @cached_property
@@ -322,7 +322,7 @@ class _Reader:
             self.keys.remark(
                 "pairs-without-axis",
                 f"{self.keys.name('rope.dimension_sections')} {list(sections)} leave the pairs "
-                f"{', '.join(map(str, left))} over when axes take turns: the model turns them by "
+                f"{', '.join(map(str, left))} over when axes take turns: the model rotates them by "
                 "time, and llama.cpp by a fourth position, which is 0, so that they stand still",
                 "a defect of llama.cpp's; the schedule shown here is the model's",
                 warn=True,
@@ -362,7 +362,7 @@ class _Reader:
         if scale:
             floor = self.keys.count("attention.temperature_length") or self.scaling.trained
             return float(floor), scale
-        # Llama 4 sharpens the layers that are told no position.
+        # Llama 4 sharpens the layers without position.
         return self.facts.temperature if isinstance(encoding, NoPosition) else None
 
     def trained(self, groups: tuple[LayerGroup, ...]) -> Length:

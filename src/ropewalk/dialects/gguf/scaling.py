@@ -1,4 +1,4 @@
-"""How a GGUF file rescales rotary frequencies, as llama.cpp would turn them.
+"""How a GGUF file rescales rotary frequencies, as llama.cpp would rotate by them.
 
 llama.cpp's rules, from its loader and its context: a missing type is "linear"; a missing or
 zero factor is 1; the original length falls back on the context length; YaRN is on when its
@@ -39,7 +39,7 @@ LLAMA3_TOLERANCE = 1e-4
 """Relative; the tensor is in single precision, and converters sum in it."""
 
 STILL_DIVISOR = 1e30
-"""What converters write for a pair that does not turn (Gemma 4)."""
+"""What converters write for a pair that is not rotated (Gemma 4)."""
 
 _TYPES = ("none", "linear", "yarn", "longrope")
 
@@ -47,7 +47,7 @@ _TYPES = ("none", "linear", "yarn", "longrope")
 @short
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Sizes of one kind of layer: channels of a head, and how many of them turn."""
+    """Sizes of one kind of layer: channels of a head, and how many of them are rotated."""
 
     head_dim: int
     rotary_dim: int
@@ -246,12 +246,12 @@ class ScalingReader:
             )
 
     def _sized(self, name: str, rotary_dim: int) -> tuple[float, ...]:
-        """The divisors of a tensor, one a pair."""
+        """The divisors of a tensor, one for each pair."""
         values = self.keys.divisors(name)
         if len(values) != rotary_dim // 2:
             raise GgufError(
                 f"{self.keys.header.path}: tensor {name!r} holds {len(values)} divisors for "
-                f"{rotary_dim // 2} rotary pairs; one a pair was expected: check "
+                f"{rotary_dim // 2} rotary pairs; one for each pair was expected: check "
                 f"{self.keys.name('rope.dimension_count')}, or convert the model anew"
             )
         return values
@@ -268,7 +268,7 @@ class ScalingReader:
             self.keys.remark(
                 "longrope-amplitude-missing",
                 f"{self.keys.name('rope.scaling.attn_factor')} is missing, so that llama.cpp "
-                "turns with amplitude 1; the published rule gives sqrt(1 + ln s / ln L)",
+                "rotates with amplitude 1; the published rule gives sqrt(1 + ln s / ln L)",
                 f"set it to {self._longrope_amplitude():.7g} if the model was trained by that rule",
                 warn=True,
             )
@@ -296,14 +296,14 @@ class ScalingReader:
         return math.sqrt(1.0 + math.log(stretch) / math.log(self.trained))
 
     def _pair_divisors(self, name: str, base: float, heads: Heads) -> tuple[Scaling, str]:
-        """A divisor a pair, times the linear factor where there is one."""
+        """A divisor for each pair, times the linear factor where there is one."""
         values = self._sized(name, heads.rotary_dim)
         proportional = _proportional(values, heads)
         if proportional is not None and isinstance(self.plain, Unscaled):
             self.keys.remark(
                 "rope-freqs-proportional",
-                f"{name} lets {live_pairs(proportional, heads.head_dim)} of {len(values)} pairs "
-                f"turn and divides the others by {STILL_DIVISOR:g}, which holds them still: a "
+                f"{name} rotates {live_pairs(proportional, heads.head_dim)} of {len(values)} pairs "
+                f"and divides the others by {STILL_DIVISOR:g}, which holds them still: a "
                 f"proportional schedule with share {proportional.partial_rotary_factor:g}",
             )
             return proportional, f"tensor {name}"

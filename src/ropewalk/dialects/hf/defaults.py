@@ -72,12 +72,12 @@ class RotaryFacts:
     """A rotary family.
 
     `base`: the default base, None where no default is known. `claimed`: the default of
-    `max_position_embeddings`, in tokens. `partial`: the default share of a head that turns.
+    `max_position_embeddings`, in tokens. `partial`: the default share of a head that is rotated.
     `head_dim`: the class default, used when the key is absent (null means derived).
     `full_head_dim`: the default of `global_head_dim` in families whose layers without a window
     have heads of their own size.
     `heads_wide`: heads have that many times hidden_size / num_attention_heads channels, unless
-    `attention_head_dim` says otherwise. `trailing`: the channels that turn are the last ones.
+    `attention_head_dim` says otherwise. `trailing`: the rotated channels are the last ones.
     `local_shape`: the shape of sliding layers, which the file may restate under `swa_` and the
     key. `original`: the default of `original_max_position_embeddings`.
     `window`, `softcap`: defaults of `sliding_window` and `attn_logit_softcapping`.

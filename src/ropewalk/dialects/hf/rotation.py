@@ -201,7 +201,7 @@ def _layout(config: Section, facts: RotaryFacts) -> Layout:
 @short
 @dataclass(frozen=True, slots=True)
 class Dims:
-    """Channels of a head, how many of them turn (None where the file does not say), and which."""
+    """Channels of a head, how many are rotated (None where the file does not say), and which."""
 
     head: int | None
     rotary: int | None
@@ -311,7 +311,7 @@ def _first(config: Section, keys: tuple[str, ...]) -> tuple[str, int | None]:
 
 
 def _share(config: Section, rope: Section, facts: RotaryFacts) -> tuple[float, str]:
-    """The share of a head that turns: the rope dictionary, then the top, then the default."""
+    """The share of a head that is rotated: the rope dictionary, then the top, then the default."""
     value = rope.number("partial_rotary_factor")
     if value is not None:
         return value, rope.name("partial_rotary_factor") + f" {value:g}"
@@ -328,8 +328,8 @@ def _checked(dims: Dims, config: Section) -> Dims:
     rotary, head = dims.rotary, dims.head
     if rotary is not None and (rotary < 2 or rotary % 2 or (head is not None and rotary > head)):
         raise ConfigError(
-            f"{config.where}: {rotary} of {head} channels of a head would turn ({dims.source}); "
-            "an even count from 2 to head_dim is allowed: check head_dim, hidden_size, "
-            "num_attention_heads and partial_rotary_factor"
+            f"{config.where}: {rotary} of {head} channels of a head would be rotated "
+            f"({dims.source}); an even count from 2 to head_dim is allowed: check head_dim, "
+            "hidden_size, num_attention_heads and partial_rotary_factor"
         )
     return dims

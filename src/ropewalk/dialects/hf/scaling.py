@@ -225,7 +225,7 @@ def _proportional(rope: Section, around: Surroundings) -> Scaling:
     if share is None:
         around.notes.warn(
             "proportional-without-share",
-            f"{rope.name('partial_rotary_factor')} is missing, so every pair turns and "
+            f"{rope.name('partial_rotary_factor')} is missing, so every pair is rotated and "
             "proportional is no more than linear scaling",
             "add partial_rotary_factor: Gemma 4 has 0.25",
         )

@@ -53,7 +53,7 @@ class Terms:
 
 
 def terms_of(rotary: RotarySpec, model_type: str, dialect: Dialect) -> Terms:
-    """The dictionary that transformers turns by as `rotary` says.
+    """The dictionary by which transformers rotates as `rotary` says.
 
     Types that transformers lacks are written as one that computes the same: a larger base for
     ntk, longrope with two equal lists for divisors, llama3 for the paper's ramp in turns.
