@@ -84,10 +84,10 @@ class RotaryFacts:
     `two_sided`: a window reaches to both sides.
     `nope_kinds`: kinds of layer that are not rotated. `rope_default`: the rope dictionary that
     the class has when the file has none, for all layers or by kind. `base_keys` and
-    `partial_keys`: spellings, in order. `labels`: for kinds of layer, the word under which
-    `rope_parameters` has their dictionary. `flat_yarn`: what yarn in a flat
-    dictionary is filled up with, in families that read no base in it. `squares_yarn`: MLA whose
-    softmax scale takes YaRN's amplitude squared.
+    `partial_keys`: spellings, in order. `base_by_ratio`: the key holds the base over 10,000.
+    `labels`: for kinds of layer, the word under which `rope_parameters` has their dictionary.
+    `flat_yarn`: what yarn in a flat dictionary is filled up with, in families that read
+    no base in it. `squares_yarn`: MLA whose softmax scale takes YaRN's amplitude squared.
     """
 
     base: float | None = 10_000.0
@@ -106,6 +106,7 @@ class RotaryFacts:
     local: LocalRope | None = None
     nope_kinds: tuple[str, ...] = ()
     base_keys: tuple[str, ...] = ("rope_theta",)
+    base_by_ratio: bool = False
     partial_keys: tuple[str, ...] = ("partial_rotary_factor",)
     fixed_schedule: bool = False
     mla: bool = False

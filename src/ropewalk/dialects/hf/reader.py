@@ -34,7 +34,7 @@ from ropewalk.dialects.hf.rope import RopeKeys, select_rope
 from ropewalk.dialects.hf.rotation import read_rotary
 from ropewalk.dialects.record import read_record
 from ropewalk.dialects.values import Notes, Section, load_json
-from ropewalk.errors import ConfigError
+from ropewalk.errors import ConfigError, ScheduleError
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
     Encoding,
@@ -177,16 +177,21 @@ def _rotary_kind(
         return Recurrent(kind.word), PLAIN_SOFTMAX
     rope = keys.serving(kind.word)
     served = rope if rope is not None else keys.main
-    rotary = read_rotary(
-        family.config,
-        served,
-        facts,
-        family.model_type,
-        lengths.claimed,
-        nested=kind.word in keys.by_kind,
-        local=kind.word in (SLIDING, HYBRID_SLIDING),
-        notes=notes,
-    )
+    try:
+        rotary = read_rotary(
+            family.config,
+            served,
+            facts,
+            family.model_type,
+            lengths.claimed,
+            nested=kind.word in keys.by_kind,
+            local=kind.word in (SLIDING, HYBRID_SLIDING),
+            notes=notes,
+        )
+    except ScheduleError as error:
+        where = family.config.where
+        place = f"{where}: {served.path}" if served.values else where
+        raise ConfigError(f"{place}: {error}") from error
     rotated = kind.rotated and rope is not None
     softmax = read_softmax(
         family.config,

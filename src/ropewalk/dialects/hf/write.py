@@ -201,7 +201,7 @@ class _Writer:
 
     def _with_base(self, dictionary: Json, base: float) -> Json:
         """The base, in the dictionary or, for ChatGLM, as a ratio beside it."""
-        if self.facts.base_keys == ("rope_ratio",):
+        if self.facts.base_by_ratio:
             self.text["rope_ratio"] = base / 10_000.0
             return dictionary
         return {**dictionary, "rope_theta": base}
@@ -262,7 +262,7 @@ class _Writer:
             terms = full
         else:
             kind, terms = self._only(by_kind)
-        if self.facts.base_keys == ("rope_ratio",):
+        if self.facts.base_by_ratio:
             self._with_base({}, terms.base)
         elif kind != SLIDING or local is None:
             self.text[self.facts.base_keys[0]] = terms.base
