@@ -22,7 +22,7 @@ from ropewalk.errors import UsageError
 from ropewalk.findings.live import audit_module
 from ropewalk.findings.tables import compare_tables
 from ropewalk.rope.diagnostics import alibi_slopes
-from ropewalk.rope.scaling import Linear
+from ropewalk.rope.schedules import Linear
 from ropewalk.rope.spec import Alibi, LayerGroup, Length, PositionSpec, RotarySpec
 
 YARN = {

@@ -11,7 +11,7 @@ from rich.console import Console
 from ropewalk.findings import audit
 from ropewalk.report.audit_text import audit_lines, print_audit
 from ropewalk.report.audit_words import encoding_words, layers_words, scaling_words, softmax_words
-from ropewalk.rope.scaling import UNSCALED, Llama3, LongRope, PairDivisors, UnknownScaling, Yarn
+from ropewalk.rope.schedules import UNSCALED, Llama3, LongRope, PairDivisors, UnknownScaling, Yarn
 from ropewalk.rope.spec import (
     Alibi,
     Encoding,

@@ -18,10 +18,10 @@ from ropewalk.errors import ScheduleError, UsageError
 from ropewalk.extension.methods import (
     CLOSED_FORMS,
     Method,
-    SearchedFactors,
     Stretch,
+    Stretches,
     against,
-    extended,
+    searched,
 )
 from ropewalk.extension.serve import ENGINES, For, Options, file_options, folder_options
 from ropewalk.models.resolve import ModelFiles
@@ -47,17 +47,16 @@ class MadeFor:
     """An engine, and the files that it is to serve: a folder by its `config`, or a GGUF file."""
 
     engine: For
-    before: PositionSpec
-    target: int
+    stretches: Stretches
     config: Mapping[str, object] | None = None
     header: GgufHeader | None = None
 
     @classmethod
     def of(
-        cls, settings: ExtendSettings, engine: For, files: ModelFiles, before: PositionSpec
+        cls, settings: ExtendSettings, engine: For, files: ModelFiles, stretches: Stretches
     ) -> MadeFor:
         """For what these settings would write. A GGUF model becomes a folder where one is named."""
-        made = cls(engine, before, settings.target)
+        made = cls(engine, stretches)
         out = settings.out
         if files.kind != "gguf":
             return replace(made, config=load_json(files.config_path))
@@ -104,16 +103,16 @@ class MadeFor:
     def check_search(self) -> None:
         """As `check`, for a list of divisors and an amplitude like those that a search finds."""
         longrope = next(form for form in CLOSED_FORMS if form.name == "longrope")
-        made = extended(self.before, self.target, longrope)
-        both = zip(self.before.rotary_groups(), made.rotary_groups(), strict=True)
+        made = self.stretches.by(Stretch(longrope))
+        both = zip(self.stretches.spec.rotary_groups(), made.rotary_groups(), strict=True)
         divisors, _ = next(
-            against(old, new, self.target) for (_, old), (_, new) in both if old != new
+            against(old, new, self.stretches.target) for (_, old), (_, new) in both if old != new
         )
-        self.check(Stretch(SearchedFactors(divisors, 1.03)))
+        self.check(Stretch(searched(divisors, 1.03)))
 
     def _by(self, stretch: Stretch) -> Options:
         try:
-            after = extended(self.before, self.target, stretch.method, stretch.headroom)
+            after = self.stretches.by(stretch)
         except ScheduleError as error:
             return Options(ENGINES[self.engine], "", None, str(error))
         return self.options(after)

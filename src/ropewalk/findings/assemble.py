@@ -6,15 +6,11 @@ from ropewalk.errors import ScheduleError
 from ropewalk.findings.findings import find
 from ropewalk.findings.origin import how_obtained
 from ropewalk.findings.result import Audit, Finding, Horizon, RotaryAudit
-from ropewalk.rope.diagnostics import (
-    critical_dimension,
-    pair_rows,
-    similarity_horizon,
-    trained_inv_freq,
-)
+from ropewalk.rope.diagnostics import pair_rows, similarity_horizon, trained_inv_freq
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.lengths import trained_length
-from ropewalk.rope.scaling import UnknownScaling
+from ropewalk.rope.schedules import UnknownScaling
+from ropewalk.rope.schedules.longrope import critical_dimension
 from ropewalk.rope.spec import LayerGroup, PositionSpec, RotarySpec
 
 HORIZON_SEARCH = 1 << 18

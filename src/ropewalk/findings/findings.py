@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ropewalk.findings.result import Finding, Origin, RotaryAudit
 from ropewalk.findings.schedule_findings import schedule_findings
-from ropewalk.rope.scaling import UnknownScaling
+from ropewalk.rope.schedules import UnknownScaling
 from ropewalk.rope.spec import (
     IncompleteRotary,
     LearnedPositions,

@@ -29,7 +29,6 @@ import math
 from typing import TYPE_CHECKING
 
 from ropewalk.findings.result import Audit, RotaryAudit
-from ropewalk.rope.scaling import NAMES, name_of
 from ropewalk.rope.spec import IncompleteRotary, LayerGroup, RotarySpec
 
 if TYPE_CHECKING:
@@ -64,8 +63,8 @@ def _group(group: LayerGroup, part: RotaryAudit | None) -> dict[str, Json]:
         scaling = group.encoding.scaling
         encoding["scaling"] = {
             **_fields(scaling),
-            "type": NAMES[type(scaling)],
-            "name": name_of(scaling),
+            "type": scaling.kind,
+            "name": scaling.name,
         }
     return {
         "name": group.name,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.findings.diagnosis import Case, differences, explain
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.scaling import UnknownScaling
+from ropewalk.rope.schedules import UnknownScaling
 from ropewalk.rope.spec import LayerGroup, PositionSpec, RotarySpec
 from ropewalk.short import short
 

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope import checks
-from ropewalk.rope.scaling import UNSCALED, LongRope, PairDivisors, Proportional, Scaling
+from ropewalk.rope.schedules import UNSCALED, Scaling
 from ropewalk.rope.sections import SectionLayout, pair_axes
 from ropewalk.short import short
 
@@ -32,7 +32,7 @@ where the part that turns stands behind the part that does not.
 @short
 @dataclass(frozen=True, slots=True)
 class RotarySpec:
-    """RotarySpec encoding, complete: from this value alone every angle follows.
+    """A rotary encoding, complete: from this value alone every angle follows.
 
     `rotary_dim` channels of each head's `head_dim` are turned; both are even counts of channels.
     `placement` says which channels those are. `sections` splits the pairs over position axes
@@ -74,31 +74,18 @@ class RotarySpec:
                     "sections, or leave it at 'chunked'"
                 )
             pair_axes(self.sections, self.section_layout)
-        match self.scaling:
-            case LongRope(short_factor=short, long_factor=long):
-                checks.one_a_pair("longrope short_factor", short, self.pairs)
-                checks.one_a_pair("longrope long_factor", long, self.pairs)
-            case PairDivisors(divisors=divisors):
-                checks.one_a_pair("rope_freqs", divisors, self.pairs)
-            case Proportional() if self.rotary_dim != self.head_dim:
-                raise ScheduleError(
-                    f"rotary_dim is {self.rotary_dim} with head_dim {self.head_dim} under "
-                    "proportional scaling, which is defined on whole heads: set rotary_dim to "
-                    "head_dim, and the share says how many pairs turn"
-                )
-            case _:
-                pass
+        self.scaling.check_fits(self)
 
     @property
     def pairs(self) -> int:
-        """How many channel pairs turn."""
+        """How many channel pairs rotate."""
         return self.rotary_dim // 2
 
 
 @short
 @dataclass(frozen=True, slots=True)
 class IncompleteRotary:
-    """RotarySpec encoding of which the file leaves something out, so that no angle can be stated.
+    """A rotary encoding of which the file leaves something out, so that no angle can be stated.
 
     `missing` names what is not there, in the field's terms ("rope_theta", "head_dim").
     """

@@ -21,7 +21,7 @@ from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.gguf.write import write_gguf
 from ropewalk.dialects.hf import read_config
 from ropewalk.dialects.hf.write import write_config
-from ropewalk.extension.methods import CLOSED_FORMS, Method, SearchedFactors, extended
+from ropewalk.extension.methods import CLOSED_FORMS, Method, extended, searched
 from ropewalk.extension.serve import own_options
 
 pytestmark = pytest.mark.model
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.model
 TOLERANCE = 1e-3
 MUST_MISS = 10 * TOLERANCE
 TRAINED, TARGET = 128, 512
-SEARCHED = SearchedFactors(tuple(1.0 + i / 4 for i in range(16)), 1.1)
+SEARCHED = searched(tuple(1.0 + i / 4 for i in range(16)), 1.1)
 METHODS: tuple[Method, ...] = (
     *(each for each in CLOSED_FORMS if each.name in ("yarn", "ntk-by-parts", "base")),
     SEARCHED,

@@ -10,10 +10,7 @@ import pytest
 
 from ropewalk.dialects.gguf import read_gguf
 from ropewalk.errors import GgufError
-from ropewalk.rope.scaling import (
-    Linear,
-    Unscaled,
-)
+from ropewalk.rope.schedules import Linear, Unscaled
 from ropewalk.rope.spec import (
     Alibi,
     IncompleteRotary,

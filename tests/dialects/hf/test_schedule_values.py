@@ -28,7 +28,10 @@ LLAMA3 = {**YARN, "rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_fact
         ({**LLAMA3, "factor": 0.5}, "the llama3 scaling factor is 0.5"),
         ({**LLAMA3, "low_freq_factor": 8.0}, "low_freq_factor is 8.0 and above high_freq_factor"),
         ({"rope_type": "dynamic", "factor": 0.9}, "the dynamic scaling factor is 0.9"),
-        ({"rope_type": "proportional", "partial_rotary_factor": 1.5}, "partial_rotary_factor is 1.5"),
+        (
+            {"rope_type": "proportional", "partial_rotary_factor": 1.5},
+            "partial_rotary_factor is 1.5",
+        ),
         ({**YARN, "factor": None, "original_max_position_embeddings": 32768}, "factor is 0.5"),
     ],
 )

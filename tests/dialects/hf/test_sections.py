@@ -11,7 +11,7 @@ import pytest
 from ropewalk.dialects.hf.read import read_config
 from ropewalk.dialects.hf.write import write_config
 from ropewalk.errors import ScheduleError
-from ropewalk.rope.scaling import Yarn
+from ropewalk.rope.schedules import Yarn
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 FAMILIES = [

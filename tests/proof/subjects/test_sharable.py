@@ -19,7 +19,7 @@ from ropewalk.proof.subjects.sharable import moving_schedule, sharable
 from ropewalk.proof.subjects.sharing import SharingLocal
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.override import override
-from ropewalk.rope.scaling import LongRope
+from ropewalk.rope.schedules import LongRope
 from ropewalk.rope.spec import PositionSpec
 
 if TYPE_CHECKING:

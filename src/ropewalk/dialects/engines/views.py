@@ -27,8 +27,7 @@ from ropewalk.dialects.hf.rope import select_rope
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.angles import Schedule
-from ropewalk.rope.frequencies import ntk_base, schedule
-from ropewalk.rope.scaling import Ntk
+from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 ENGINES: tuple[Engine, ...] = (TRANSFORMERS_5, TRANSFORMERS_4, VLLM, VLLM_OLD, LLAMACPP, MLX)
@@ -139,7 +138,7 @@ def _view(engine: Engine, given: Given, prompt: int, claim: int) -> EngineView:
     return EngineView(
         engine=engine.name,
         group=given.group.name,
-        rope_theta=None if effect.rotary is None else _base(effect.rotary),
+        rope_theta=None if effect.rotary is None else effect.rotary.scaling.base(effect.rotary),
         prompt=short,
         claim=long,
         prompt_length=prompt,
@@ -151,11 +150,8 @@ def _view(engine: Engine, given: Given, prompt: int, claim: int) -> EngineView:
 
 
 def _by_rule(engine: Engine, given: Given) -> Effect:
-    rule = engine.rules.get(type(given.rotary.scaling))
-    if rule is None:
-        return Effect(None, rules=("no rule of this engine for this scaling is known here",))
     try:
-        return rule(given)
+        return engine.rule(given)
     except ScheduleError as error:
         return Effect(None, rules=(f"cannot be computed: {error}",))
 
@@ -165,13 +161,6 @@ def _schedule(effect: Effect, given: Given, length: int) -> Schedule | None:
         return None
     factor = given.group.softmax.factor if effect.softmax is None else effect.softmax
     return replace(schedule(effect.rotary, length), softmax_factor=factor)
-
-
-def _base(rotary: RotarySpec) -> float:
-    """The base that the engine's table is made with."""
-    if isinstance(rotary.scaling, Ntk):
-        return ntk_base(rotary.rope_theta, rotary.rotary_dim, rotary.scaling.factor)
-    return rotary.rope_theta
 
 
 def _given(spec: PositionSpec, config: Mapping[str, object] | None, served: int) -> Iterator[Given]:

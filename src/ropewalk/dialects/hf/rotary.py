@@ -8,7 +8,7 @@ from ropewalk.dialects.hf.scaling import Surroundings, read_scaling, type_of
 from ropewalk.dialects.hf.sections import read_sections
 from ropewalk.dialects.hf.values import Notes, Section
 from ropewalk.errors import ConfigError, ScheduleError
-from ropewalk.rope.scaling import UNSCALED, Scaling
+from ropewalk.rope.schedules import UNSCALED, Scaling
 from ropewalk.rope.spec import IncompleteRotary, Layout, Length, RotarySpec
 
 

@@ -7,8 +7,7 @@ import math
 from ropewalk.dialects.hf.facts import RotaryFacts
 from ropewalk.dialects.hf.lengths import ORIGINAL
 from ropewalk.dialects.hf.values import Section
-from ropewalk.rope.frequencies import yarn_mscale
-from ropewalk.rope.scaling import Scaling, Yarn
+from ropewalk.rope.schedules import Scaling, Yarn, yarn_mscale
 from ropewalk.rope.spec import PLAIN_SOFTMAX, SoftmaxRule
 
 _UNDIVIDED = ("gemma3n", "gemma4", "diffusion_gemma", "embedding_gemma2")
