@@ -19,7 +19,7 @@ from ropewalk.extension.session import Extension, extend
 from ropewalk.extension.settings import ExtendSettings
 from ropewalk.report.extend_json import extend_json
 from ropewalk.report.extend_text import extend_lines
-from ropewalk.rope.scaling import LongRope
+from ropewalk.rope.schedules import LongRope
 
 SaveFolder = Callable[..., Path]
 TARGET = 1024

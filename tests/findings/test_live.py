@@ -21,7 +21,7 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.errors import UsageError
 from ropewalk.findings.live import audit_module, compare_tables
 from ropewalk.rope.diagnostics import alibi_slopes
-from ropewalk.rope.scaling import Linear
+from ropewalk.rope.schedules import Linear
 from ropewalk.rope.spec import Alibi, LayerGroup, Length, PositionSpec, RotarySpec
 
 YARN = {

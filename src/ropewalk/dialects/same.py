@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.scaling import LongRope, UnknownScaling, name_of
+from ropewalk.rope.schedules import LongRope, UnknownScaling
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import Encoding, LayerGroup, PositionSpec, RotarySpec
 from ropewalk.short import short
@@ -134,8 +134,8 @@ def _same_encoding(
         if wanted != found:
             raise dialect.refusal(
                 "scaling",
-                repr(name_of(wanted.scaling)),
-                f"{name_of(found.scaling)!r} would be read back",
+                repr(wanted.scaling.name),
+                f"{found.scaling.name!r} would be read back",
             )
         return
     for length in lengths:
@@ -185,7 +185,7 @@ def _schedule_refusal(
     apart = [i for i, (a, b) in both if not math.isclose(a, b, rel_tol=room, abs_tol=STILL)]
     pair = apart[0] if apart else 0
     return dialect.refusal(
-        f"{name_of(ours.scaling)} scaling of {group.name}, base",
+        f"{ours.scaling.name} scaling of {group.name}, base",
         f"{ours.rope_theta:.10g}",
         f"pair {pair} would rotate {other.inv_freq[pair]:.7g} instead of "
         f"{built.inv_freq[pair]:.7g} radians a token{at}",

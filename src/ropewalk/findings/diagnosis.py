@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq
-from ropewalk.rope.scaling import LongRope, Unscaled, name_of
+from ropewalk.rope.frequencies import scaled_inv_freq
+from ropewalk.rope.schedules import LongRope, Unscaled, plain_inv_freq
 from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
 
@@ -91,7 +91,7 @@ def _unscaled(case: Case) -> str:
         return ""
     return (
         f"{case.where} is plain rotary at base {case.rotary.rope_theta:,.10g}, although "
-        f"{name_of(scaling)} scaling is configured: it was set after loading, where it does "
+        f"{scaling.name} scaling is configured: it was set after loading, where it does "
         "nothing, or the loader dropped it (transformers does, for a GGUF). Set it before "
         "loading, or install the schedule."
     )

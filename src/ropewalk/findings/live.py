@@ -18,7 +18,7 @@ from ropewalk.findings.result import Audit
 from ropewalk.findings.spec_findings import audit
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.scaling import UnknownScaling
+from ropewalk.rope.schedules import UnknownScaling
 from ropewalk.rope.spec import (
     Alibi,
     GroupKeys,

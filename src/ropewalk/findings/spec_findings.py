@@ -14,15 +14,11 @@ from ropewalk.errors import ScheduleError
 from ropewalk.findings.origin import how_obtained
 from ropewalk.findings.result import Audit, Horizon, Origin, RotaryAudit
 from ropewalk.findings.schedule_findings import schedule_findings
-from ropewalk.rope.diagnostics import (
-    critical_dimension,
-    pair_rows,
-    similarity_horizon,
-    trained_inv_freq,
-)
+from ropewalk.rope.diagnostics import pair_rows, similarity_horizon, trained_inv_freq
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.lengths import trained_length
-from ropewalk.rope.scaling import UnknownScaling
+from ropewalk.rope.schedules import UnknownScaling
+from ropewalk.rope.schedules.longrope import critical_dimension
 from ropewalk.rope.spec import (
     Finding,
     IncompleteRotary,

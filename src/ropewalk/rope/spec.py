@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope import checks
-from ropewalk.rope.scaling import UNSCALED, LongRope, PairDivisors, Proportional, Scaling
+from ropewalk.rope.schedules import UNSCALED, Scaling
 from ropewalk.rope.sections import SectionLayout, pair_axes
 from ropewalk.short import short
 
@@ -75,20 +75,7 @@ class RotarySpec:
                     "sections, or leave it at 'chunked'"
                 )
             pair_axes(self.sections, self.section_layout)
-        match self.scaling:
-            case LongRope(short_factor=short, long_factor=long):
-                checks.one_a_pair("longrope short_factor", short, self.pairs)
-                checks.one_a_pair("longrope long_factor", long, self.pairs)
-            case PairDivisors(divisors=divisors):
-                checks.one_a_pair("rope_freqs", divisors, self.pairs)
-            case Proportional() if self.rotary_dim != self.head_dim:
-                raise ScheduleError(
-                    f"rotary_dim is {self.rotary_dim} with head_dim {self.head_dim} under "
-                    "proportional scaling, which is defined on whole heads: set rotary_dim to "
-                    "head_dim, and the share says how many pairs are rotated"
-                )
-            case _:
-                pass
+        self.scaling.check_fits(self)
 
     @property
     def pairs(self) -> int:

@@ -18,8 +18,7 @@ from ropewalk.dialects.gguf.keys import GgufSource, Keys, WindowReader, rows_of
 from ropewalk.dialects.gguf.scaling import LLAMA3_LENGTH, Heads, ScalingReader
 from ropewalk.dialects.record import GGUF_RECORD, read_text
 from ropewalk.errors import GgufError, ScheduleError
-from ropewalk.rope.frequencies import attention_factor, yarn_mscale
-from ropewalk.rope.scaling import UNSCALED, LongRope, Scaling, Yarn
+from ropewalk.rope.schedules import UNSCALED, LongRope, Scaling, Yarn, yarn_mscale
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
@@ -344,7 +343,7 @@ class _Reader:
             and isinstance(encoding.scaling, Yarn)
         ):
             weight = self.scaling.log_multiplier()
-            amplitude = attention_factor(encoding.scaling)[0]
+            amplitude = encoding.scaling.amplitude()[0]
             factor = (amplitude * yarn_mscale(encoding.scaling.factor, weight)) ** 2
             rule = f"1/sqrt(head_dim) times (1 + 0.1 * {weight:g} ln factor)^2, for YaRN"
         softcap = self.keys.number("attn_logit_softcapping", zero=True)

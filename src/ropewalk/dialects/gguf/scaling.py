@@ -16,8 +16,9 @@ from ropewalk.dialects.gguf.archs import ARCHITECTURES, ArchFacts
 from ropewalk.dialects.gguf.keys import Keys
 from ropewalk.errors import GgufError
 from ropewalk.rope import checks
-from ropewalk.rope.frequencies import live_pairs, plain_inv_freq, scaled_inv_freq, yarn_mscale
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import scaled_inv_freq
+from ropewalk.rope.schedules import (
+    SCHEDULES,
     UNSCALED,
     Linear,
     Llama3,
@@ -29,6 +30,8 @@ from ropewalk.rope.scaling import (
     UnknownScaling,
     Unscaled,
     Yarn,
+    plain_inv_freq,
+    yarn_mscale,
 )
 from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
@@ -41,7 +44,7 @@ LLAMA3_TOLERANCE = 1e-4
 STILL_DIVISOR = 1e30
 """What converters write for a pair that is not rotated (Gemma 4)."""
 
-_TYPES = ("none", "linear", "yarn", "longrope")
+_TYPES = tuple(record.spelled.gguf for record in SCHEDULES if record.spelled.gguf)
 
 
 @short
@@ -302,7 +305,7 @@ class ScalingReader:
         if proportional is not None and isinstance(self.plain, Unscaled):
             self.keys.remark(
                 "rope-freqs-proportional",
-                f"{name} rotates {live_pairs(proportional, heads.head_dim)} of {len(values)} pairs "
+                f"{name} rotates {proportional.live_pairs(heads.head_dim)} of {len(values)} pairs "
                 f"and divides the others by {STILL_DIVISOR:g}, which holds them still: a "
                 f"proportional schedule with share {proportional.partial_rotary_factor:g}",
             )
@@ -357,7 +360,7 @@ def _proportional(values: tuple[float, ...], heads: Heads) -> Proportional | Non
     if not whole or values[0] < 1.0 or len(set(values[:live])) > 1 or len(set(values[live:])) > 1:
         return None
     scaling = Proportional(2 * live / heads.head_dim, values[0])
-    if live_pairs(scaling, heads.head_dim) != live:
+    if scaling.live_pairs(heads.head_dim) != live:
         # The quotient was rounded down; half a pair more cannot add a whole one.
         scaling = Proportional((2 * live + 1) / heads.head_dim, values[0])
     return scaling

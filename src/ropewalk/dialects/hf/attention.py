@@ -15,8 +15,7 @@ from ropewalk.dialects.hf.defaults import (
 from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.dialects.hf.rotation import heads_of, width_of
 from ropewalk.dialects.values import Notes, Section
-from ropewalk.rope.frequencies import yarn_mscale
-from ropewalk.rope.scaling import Scaling, Yarn
+from ropewalk.rope.schedules import Scaling, Yarn, yarn_mscale
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
     Alibi,

@@ -9,7 +9,7 @@ from ropewalk.dialects.hf.rope import BASE_KEYS, read_sections
 from ropewalk.dialects.hf.scaling import Surroundings, read_scaling, type_of
 from ropewalk.dialects.values import Notes, Section
 from ropewalk.errors import ConfigError
-from ropewalk.rope.scaling import UNSCALED, Scaling
+from ropewalk.rope.schedules import UNSCALED, Scaling
 from ropewalk.rope.spec import IncompleteRotary, Layout, Length, Placement, RotarySpec
 from ropewalk.short import short
 
