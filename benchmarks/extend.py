@@ -38,7 +38,7 @@ from ropewalk.extension.settings import DEFAULT_DEPTHS, ExtendSettings
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.proof.cells import Outcome, Sharing
 from ropewalk.proof.prove import ProofSettings, prove
-from ropewalk.report.extend_text import extend_lines
+from ropewalk.report import document_of, terminal
 from ropewalk.rope.spec import PositionSpec
 
 TARGET, ASKED = 16_384, 16_000
@@ -61,7 +61,7 @@ def auto(work: Path, trials: int, minutes: float | None) -> tuple[dict[str, Any]
         work=work / "answers",
     )
     found = extend(settings)
-    for line in extend_lines(found):
+    for line in terminal(document_of(found)).splitlines():
         print(line, flush=True)
     table = {
         score.name: {

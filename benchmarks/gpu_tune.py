@@ -322,9 +322,10 @@ def _tuned(
     options: argparse.Namespace, plan: Plan, model: Path, texts: Path, out: Path, seconds: float
 ) -> tuple[Path, list[str], dict[str, Any]]:
     """The tuned model, lines and figures of its training."""
-    from ropewalk.extension.tune.session import Listener, tune
+    from ropewalk.extension.tune.session import tune
     from ropewalk.extension.tune.settings import Mix, TuneSettings
-    from ropewalk.report.tune_text import tune_lines
+    from ropewalk.listener import Listener
+    from ropewalk.report import document_of, terminal
 
     steps = max(1, plan.steps)
     done = tune(
@@ -338,7 +339,9 @@ def _tuned(
     )  # fmt: skip
     if done is None:
         raise RuntimeError("this is run by one process")
-    lines = [line for line in tune_lines(done) if not line.startswith("model:")]
+    lines = [
+        line for line in terminal(document_of(done)).splitlines() if not line.startswith("model:")
+    ]
     figures = {
         "steps": [round(each.loss, 5) for each in done.steps],
         "tokens_a_second": sum(each.read for each in done.steps)

@@ -25,7 +25,8 @@ from ropewalk.models.resolve import resolve
 from ropewalk.proof.cells import Cell, Row, Sharing
 from ropewalk.proof.facts import summary_of
 from ropewalk.proof.store import Store
-from ropewalk.report.prove_text import heatmap_lines
+from ropewalk.report.lines import text_lines
+from ropewalk.report.proof_map import heat_map
 
 GRID = "--lengths 160,320,640 --depths 5 --trials 4 --sharing nested --threshold absolute:0.5"
 
@@ -85,7 +86,7 @@ def table(folder: Path) -> tuple[object, ...]:
         facts = store.facts()
         found = summary_of(store.rows(), facts)
     verdicts = (found.columns, found.effective, found.controls, facts.get("calibration"))
-    return (heatmap_lines(found), *verdicts)
+    return (text_lines([heat_map(found)], 80), *verdicts)
 
 
 def through(model: Path, out: Path, log: Path) -> float:

@@ -23,7 +23,7 @@ from ropewalk.cli.prove import run_with_progress
 from ropewalk.proof.calibration import Calibrate
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.prove import Proof, ProofSettings
-from ropewalk.report.prove_text import proof_lines
+from ropewalk.report import document_of, terminal
 
 DOCUMENTS = 4
 """Enough to see where facts are found and where not; ten would make a length certain."""
@@ -101,7 +101,11 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     for run in RUNS:
         proof = prove_one(run, options.runs)
-        lines += [f"$ {proof.summary.facts['command']}", *proof_lines(proof.summary), ""]
+        lines += [
+            f"$ {proof.summary.facts['command']}",
+            *terminal(document_of(proof.summary)).splitlines(),
+            "",
+        ]
         rows += rows_of(run, proof)
         if proof.result.remaining:
             raise SystemExit(f"{run.name}: {proof.result.remaining} prompts are left; run it again")

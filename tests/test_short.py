@@ -22,6 +22,7 @@ import ropewalk
 from ropewalk.explain.trace import trace
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.loss_run import LossSettings, measure
+from ropewalk.proof.prove import ProofSettings, prove
 from ropewalk.short import MOST, short, short_with
 from ropewalk.tables.health.check import HealthOptions, check_health
 from ropewalk.tables.movement import compare as compare_tables
@@ -192,7 +193,7 @@ def test_a_table_says_its_name_role_shape_and_storage() -> None:
 
 
 def test_an_audit_says_its_model_origin_lengths_and_findings() -> None:
-    audit = ropewalk.audit_spec(ropewalk.read_spec(ropewalk.resolve("smollm2")), name="smollm2")
+    audit = ropewalk.audit("smollm2", name="smollm2")
     all_short(audit)
     said = repr(audit)
     for fact in ("'smollm2'", "'larger-base'", "tokens=8192", "Finding>"):
@@ -200,10 +201,10 @@ def test_an_audit_says_its_model_origin_lengths_and_findings() -> None:
 
 
 def test_a_proof_and_a_loss_say_what_was_found(tmp_path: Path) -> None:
-    settings = ropewalk.ProofSettings(
+    settings = ProofSettings(
         "tiny", lengths=(150, 200), depths=(0.0, 1.0), trials=1, sharing=Sharing.NONE
     )
-    proof = ropewalk.prove_model(dataclasses.replace(settings, out=tmp_path / "run"))
+    proof = prove(dataclasses.replace(settings, out=tmp_path / "run"))
     all_short((proof, settings))
     for fact in ("EffectiveLength(certain=", "possible=", "RunResult("):
         assert fact in repr(proof)

@@ -3,6 +3,8 @@
 They are filled beside their place, under a hidden name, and renamed. A process that is killed
 leaves what it was filling; the next one that writes the same file removes it, and knows by the
 lock that it holds on its own which ones nobody fills any more.
+
+`check_can_hold` and `check_file` look at a place before the work rather than after it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ropewalk.errors import StoreError
+from ropewalk.errors import StoreError, UsageError
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -155,3 +157,24 @@ def _cannot(path: Path, error: OSError) -> StoreError:
         f"{path} cannot be written: {error.strerror or error}; nothing is left of it; choose "
         "a file in a folder that can be written and has room"
     )
+
+
+def check_can_hold(folder: Path, option: str) -> None:
+    """Raise UsageError unless `folder`, or the nearest folder above it, can be written in."""
+    place = folder.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise UsageError(f"{option}: {place} is a file, and no folder; choose another place")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(f"{option}: {place} cannot be written in; choose another place")
+
+
+def check_file(path: Path, option: str) -> None:
+    """Raise UsageError unless `path` can be written as a file in a folder that is there."""
+    if path.is_dir():
+        raise UsageError(f"{option} {path} is a folder; name a file in it")
+    folder = path.absolute().parent
+    if not folder.exists():
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}; make it first")
+    check_can_hold(folder, option)

@@ -226,12 +226,12 @@ def test_on_a_terminal_the_eta_of_training_is_whole_at_any_width(columns: int) -
 
 SLOW_MAP = """
 import sys, time
-from ropewalk.tables import projection
+from ropewalk.tables import principal
 
 def slow(*arguments, **named):
     time.sleep(60)
 
-projection.project = slow
+principal.project = slow
 sys.argv = ["ropewalk", "table", sys.argv[1], "map", "--html", "map.html"]
 from ropewalk.cli.main import main
 main()

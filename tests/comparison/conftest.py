@@ -8,6 +8,7 @@ import pytest
 
 from ropewalk.comparison.language import Language
 from ropewalk.comparison.settings import Settings, Variant
+from ropewalk.listener import Listener
 
 
 def small(*variants: str, **changes: Any) -> Settings:
@@ -21,19 +22,17 @@ def small(*variants: str, **changes: Any) -> Settings:
     return Settings(variants=tuple(chosen), **{**told, **changes})
 
 
-class Silent:
-    """Hears what goes on and remembers the phases."""
+class Heard:
+    """What was going on."""
 
     def __init__(self) -> None:
         self.phases: list[str] = []
-
-    def say(self, phase: str) -> None:
-        self.phases.append(phase)
+        self.listener = Listener(say=self.phases.append, share=self.share)
 
     def share(self, done: int, total: int) -> None:
         assert 1 <= done <= total
 
 
 @pytest.fixture
-def silent() -> Silent:
-    return Silent()
+def heard() -> Heard:
+    return Heard()

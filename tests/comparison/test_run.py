@@ -20,9 +20,9 @@ from ropewalk.comparison.run import _Pace, compare
 from ropewalk.comparison.settings import parse_seeds, parse_variants, preset
 from ropewalk.comparison.train import batches, fresh, shared_hash
 from ropewalk.errors import StoreError, UsageError
-from ropewalk.report.compare_html import compare_html
-from ropewalk.report.compare_text import compare_json, compare_lines
-from tests.comparison.conftest import Silent, small
+from ropewalk.report import document_of, terminal, to_dict
+from ropewalk.report import html as page_of
+from tests.comparison.conftest import Heard, small
 
 
 def test_every_encoding_starts_from_the_same_weights() -> None:
@@ -38,44 +38,44 @@ def test_rows_grow_and_the_tokens_of_a_step_stay_as_many() -> None:
     assert shapes == [(16, 8)] * 3 + [(8, 16)] * 2 + [(4, 32)] * 5
 
 
-def test_a_comparison_is_trained_once_kept_and_shown(tmp_path: Path, silent: Silent) -> None:
+def test_a_comparison_is_trained_once_kept_and_shown(tmp_path: Path, heard: Heard) -> None:
     settings = small("rope", "alibi", "sinusoidal+every", seeds=(0, 1))
-    found = compare(settings, tmp_path, silent)
+    found = compare(settings, tmp_path, heard.listener)
     assert found.trained == 6
-    trained = [each for each in silent.phases if each.startswith("training")]
+    trained = [each for each in heard.phases if each.startswith("training")]
     assert trained[0] == "training rope, seed 0 (1 of 6)"
     assert trained[-1].startswith("training sinusoidal+every, seed 1 (6 of 6")
-    again = compare(settings, tmp_path, Silent())
+    again = compare(settings, tmp_path)
     assert (again.trained, again.figures, again.speeds) == (0, found.figures, found.speeds)
     for seed in (0, 1):
         of_seed = [each for each in found.figures if each.seed == seed]
         assert len({(each.shared_weights, each.data) for each in of_seed}) == 1
         drawn = b"".join(x.numpy().tobytes() for pair in batches(settings, seed) for x in pair)
         assert of_seed[0].data == hashlib.sha256(drawn).hexdigest()
-    text = "\n".join(compare_lines(found))
+    text = terminal(document_of(found), 100)
     assert text.isascii()
     for width in (40, 60, 80, 100, 200):
-        assert max(map(len, compare_lines(found, width))) <= min(width, 100)
+        assert max(map(len, terminal(document_of(found), width).splitlines())) <= min(width, 100)
     assert "stride 4" in text
     assert "NOT MEASURED" in text
     assert "ALiBi with windows of 16" in text
-    document = json.loads(json.dumps(compare_json(found), allow_nan=False))
+    document = json.loads(json.dumps(to_dict(found), allow_nan=False))
     assert len(document["decoders"]) == 6
-    html = compare_html(found)
+    html = page_of(document_of(found))
     assert "sinusoidal, every layer" in html
     assert "extendable by rescaling" in html
     assert not re.search(r"<script|https?://", html)
     with pytest.raises(StoreError, match="other sizes, steps or data"):
-        compare(small("rope", steps=4), tmp_path, Silent())
+        compare(small("rope", steps=4), tmp_path)
 
 
-def test_a_kept_decoder_is_a_model_of_transformers(tmp_path: Path, silent: Silent) -> None:
+def test_a_kept_decoder_is_a_model_of_transformers(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     from ropewalk.models.load import load
     from ropewalk.models.resolve import resolve
 
-    compare(small("alibi"), tmp_path, silent)
+    compare(small("alibi"), tmp_path)
     folder = tmp_path / "alibi-0"
     model = load(resolve(str(folder)), device=torch.device("cpu"), dtype=torch.float32).model
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -85,18 +85,18 @@ def test_a_kept_decoder_is_a_model_of_transformers(tmp_path: Path, silent: Silen
     assert said.shape == (1, 7)
 
 
-def test_what_was_finished_before_a_kill_is_kept(tmp_path: Path, silent: Silent) -> None:
+def test_what_was_finished_before_a_kill_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     program = (
         "import sys, time; from pathlib import Path\n"
         "from ropewalk.comparison import run, train\n"
-        "from tests.comparison.conftest import Silent, small\n"
+        "from tests.comparison.conftest import small\n"
         "whole = train.train\n"
         "def slow(settings, variant, seed, told):\n"
         "    if variant.position == 'alibi': print('there', flush=True); time.sleep(600)\n"
         "    return whole(settings, variant, seed, told)\n"
         "run.train.train = slow\n"
-        f"run.compare(small('rope', 'alibi'), Path({str(folder)!r}), Silent())\n"
+        f"run.compare(small('rope', 'alibi'), Path({str(folder)!r}))\n"
     )
     root = Path(__file__).parents[2]
     with subprocess.Popen(
@@ -105,24 +105,24 @@ def test_what_was_finished_before_a_kill_is_kept(tmp_path: Path, silent: Silent)
         assert process.stdout is not None
         assert process.stdout.readline() == "there\n"
         with pytest.raises(StoreError, match="another run"):
-            compare(small("rope"), folder, Silent())
+            compare(small("rope"), folder)
         process.send_signal(signal.SIGKILL)
     begun = (folder / "rope-0" / "figures.json").stat().st_mtime_ns
     (folder / ".alibi-0.left").mkdir()
-    found = compare(small("rope", "alibi"), folder, silent)
+    found = compare(small("rope", "alibi"), folder)
     assert found.trained == 1
     assert len(found.figures) == 2
     assert (folder / "rope-0" / "figures.json").stat().st_mtime_ns == begun < time.time_ns()
     assert not (folder / ".alibi-0.left").exists()
 
 
-def test_damaged_figures_are_said_to_be_damaged(tmp_path: Path, silent: Silent) -> None:
+def test_damaged_figures_are_said_to_be_damaged(tmp_path: Path) -> None:
     settings = small("none")
-    compare(settings, tmp_path, silent)
+    compare(settings, tmp_path)
     path = tmp_path / "none-0" / "figures.json"
     path.write_text(path.read_text()[:-20])
     with pytest.raises(StoreError, match="cannot be read"):
-        compare(settings, tmp_path, Silent())
+        compare(settings, tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -171,7 +171,7 @@ def test_seeds_are_a_number_of_them_or_a_list() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
 def test_the_paper_preset_says_that_it_needs_a_gpu(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="trains on a GPU"):
-        compare(preset("paper"), tmp_path, Silent())
+        compare(preset("paper"), tmp_path)
     with pytest.raises(UsageError, match="choose minute, lesson or paper"):
         preset("hour")
     with pytest.raises(UsageError, match="choose cpu or cuda"):
@@ -197,8 +197,8 @@ def test_the_paper_preset_starts_on_a_cpu_where_it_is_told_to_and_goes_on(tmp_pa
     # Its length and its layers, but narrow, a single row, and the learned table, which refuses the
     # long windows: this is to start and to go on, not to take a CPU minutes.
     first = replace(first, rows=1, streams=1, prompts=1, hidden=32)
-    assert compare(first, tmp_path, Silent()).trained == 1
-    both = compare(replace(first, seeds=(0, 1)), tmp_path, Silent())
+    assert compare(first, tmp_path).trained == 1
+    both = compare(replace(first, seeds=(0, 1)), tmp_path)
     assert both.trained == 1
     for each in both.figures:
         assert {x.window for x in each.reading.losses} == {256}

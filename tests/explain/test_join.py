@@ -11,7 +11,8 @@ import torch
 
 from ropewalk.errors import UsageError
 from ropewalk.explain.join import WAYS, DocumentPair, draw_pairs, measure_join
-from ropewalk.report.join_text import join_json, join_lines
+from ropewalk.report import terminal
+from ropewalk.report.explain import join_document, join_values
 
 if TYPE_CHECKING:
     from ropewalk.models.load import LoadedModel
@@ -48,7 +49,7 @@ def test_smollm2_is_told_by_a_of_b_unless_a_mask_hides_it(smollm2: LoadedModel) 
         assert reading.most > 5
         assert reading.value_a is not None
         assert reading.value_a > join.alone.value_a + 0.5
-    lines = list(join_lines("SmolLM2", join))
+    lines = terminal(join_document("SmolLM2", join)).splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert any("Nothing but the mask" in line for line in lines)
 
@@ -64,8 +65,8 @@ def test_own_texts_are_read_alike_with_added_and_with_boolean_masks(
     assert join.readings[0].most > 1e-2
     for one, other in zip(join.readings, eager.readings, strict=True):
         assert one.loss == pytest.approx(other.loss, abs=1e-4)
-    assert any("loss of B" in line for line in join_lines("tiny", join))
-    assert join_json("tiny", join)["tokens"] == len(tokenizer.tokenize(OWN.b))
+    assert any("loss of B" in line for line in terminal(join_document("tiny", join)).splitlines())
+    assert join_values("tiny", join)["tokens"] == len(tokenizer.tokenize(OWN.b))
 
 
 def test_b_alone_is_what_the_model_gives_for_it(

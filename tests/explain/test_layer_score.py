@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 from ropewalk.errors import UsageError
-from ropewalk.explain.layer_score import ALONE, layer_scores
+from ropewalk.explain.layer_score import layer_scores
 from ropewalk.explain.occurrences import Pieces
 from ropewalk.tables.score.datasets import JudgedPair, PairSet
 
@@ -26,7 +26,7 @@ PAIRS = PairSet(
 )
 
 
-@pytest.mark.parametrize("frame", [ALONE, "The word {} is meant"])
+@pytest.mark.parametrize("frame", ["{}", "The word {} is meant"])
 def test_layers_have_the_scores_of_words_put_through_one_by_one(
     tiny_model: Any, tiny_tokenizer: Any, frame: str
 ) -> None:
@@ -64,7 +64,7 @@ def test_layers_have_the_scores_of_words_put_through_one_by_one(
 
 def test_the_mean_is_taken_off_all_words(tiny_model: Any, tiny_tokenizer: Any) -> None:
     model, tokenizer = tiny_model("llama").model, tiny_tokenizer("bos")
-    found = layer_scores(model, tokenizer, [PAIRS], name="tiny", frame=ALONE, pieces=Pieces.LAST)
+    found = layer_scores(model, tokenizer, [PAIRS], name="tiny", frame="{}", pieces=Pieces.LAST)
     rows = torch.stack(
         [model.embed_tokens.weight[tokenizer(word)["input_ids"][-1]].double() for word in WORDS]
     )

@@ -19,7 +19,7 @@ from ropewalk.extension.methods import CLOSED_FORMS, Method, extended
 from ropewalk.extension.serve import own_options
 from ropewalk.extension.session import extend
 from ropewalk.extension.settings import ExtendSettings
-from ropewalk.report.extend_text import extend_lines
+from ropewalk.report import document_of, terminal
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.spec import PositionSpec
 from tests.configurations import source
@@ -76,7 +76,7 @@ def test_a_new_folder_says_how_it_is_served_in_the_terminal_and_in_its_card(
         "--max-model-len 2048",
         "--ctx-size 2048",
     ]
-    text = list(extend_lines(found))
+    text = terminal(document_of(found)).splitlines()
     at = text.index("  --max-model-len 2048")
     assert text[at - 1].startswith("vLLM, on longer (rules as of vLLM")
     assert "  --ctx-size 2048" in text[at:]

@@ -17,8 +17,7 @@ from ropewalk.errors import LengthError, ModelFileError, ScheduleError, UsageErr
 from ropewalk.extension.methods import NAMES
 from ropewalk.extension.session import Extension, extend
 from ropewalk.extension.settings import ExtendSettings
-from ropewalk.report.extend_json import extend_json
-from ropewalk.report.extend_text import extend_lines
+from ropewalk.report import document_of, terminal, to_dict
 from ropewalk.rope.schedules import LongRope
 
 SaveFolder = Callable[..., Path]
@@ -58,16 +57,20 @@ def test_auto_measures_every_method_on_the_same_prompts_and_writes_the_best(
     assert measured.after is not None
     assert measured.written is not None
     assert measured.method.split(" x")[0] in NAMES
-    text = "\n".join(extend_lines(measured))
+    text = terminal(document_of(measured))
     assert all(name in text for name in names)
     assert "self-extend" in text
     assert "not to be written" in text
     options = (*measured.options, *measured.written.serving)
     served = {f"  {line}" for each in options for line in (*each.steps, each.line)}
     for width in (40, 60, 80, 120):
-        lines = [line for line in extend_lines(measured, width) if line not in served]
+        lines = [
+            line
+            for line in terminal(document_of(measured), width).splitlines()
+            if line not in served
+        ]
         assert max(map(len, lines)) <= min(width, 80)
-    assert json.loads(json.dumps(extend_json(measured)))["method"] == measured.method
+    assert json.loads(json.dumps(to_dict(measured)))["method"] == measured.method
     card = (home / "longer" / "README.md").read_text()
     score = next(s for s in measured.scores if s.name == measured.method)
     assert f"{score.hits} of 2 hidden facts found at 1,024 tokens" in card
@@ -95,7 +98,7 @@ def test_every_method_is_made_for_longer_contexts_too_and_the_best_over_gaps_is_
         intact = [t for t in own if t.change <= 0.02] or [min(own, key=lambda t: t.change)]
         assert max(intact, key=lambda t: t.gaps).stretch == stretch
     assert [s.name for s in measured.scores[1:-1]] == [each.name for each in rooms.chosen]
-    text = list(extend_lines(measured))
+    text = terminal(document_of(measured)).splitlines()
     (head,) = (i for i, line in enumerate(text) if line.split() == ["x1", "x1.25", "x1.5", "x2"])
     rows = text[head + 1 : head + 1 + len(NAMES)]
     assert [row.split()[0] for row in rows] == list(NAMES)
@@ -149,7 +152,7 @@ def test_a_search_that_does_not_beat_the_closed_form_leaves_it(
     assert found.found.tries == 30
     lines = (tmp_path / "work" / "search.jsonl").read_text().splitlines()
     assert len(lines) == 31
-    assert "held-out" in "\n".join(extend_lines(found))
+    assert "held-out" in terminal(document_of(found))
     forced = extend(replace(given, force=True))
     assert forced.method == "search"
     assert forced.after is not None

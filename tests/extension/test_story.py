@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import ModelFileError
-from ropewalk.extension.story import Listener, Scale, drifted, ropes, tell
+from ropewalk.extension.story import Scale, StoryListener, drifted, ropes, tell
 from ropewalk.models.resolve import read_spec, resolve
-from ropewalk.report.story_html import curve, story_html
-from ropewalk.report.story_text import story_lines
+from ropewalk.report import document_of, html, terminal
 
 SMALL = Scale(
     lengths=(256, 512, 768),
@@ -26,7 +25,7 @@ SMALL = Scale(
 @pytest.mark.model
 def test_the_story_is_measured_on_the_spot_from_proof_to_proof(tmp_path: Path) -> None:
     begun: list[str] = []
-    story = tell(tmp_path / "story", SMALL, Listener(begin=begun.append))
+    story = tell(tmp_path / "story", SMALL, StoryListener(begin=begun.append))
     assert [each.split(",")[0] for each in begun[:2]] == ["as shipped", "linear:2"]
     # At its trained length it finds what it was told; divided positions it cannot read untrained.
     assert story.shipped.share(256).hits == 2
@@ -34,11 +33,11 @@ def test_the_story_is_measured_on_the_spot_from_proof_to_proof(tmp_path: Path) -
     assert linear.share(512).hits == 0
     assert [step.step for step in story.steps] == [1, 2, 3]
     assert story.tuned.share(256).judged == 2
-    lines = list(story_lines(story))
+    lines = terminal(document_of(story), 100).splitlines()
     assert lines[1].startswith("as shipped")
     assert lines[1].split()[2] == "2/2"
-    page = story_html(story)
-    assert page.count("<section>") == 6
+    page = html(document_of(story))
+    assert page.count('<svg class="map') == 6
     assert "stretched and tuned" in page
     assert "http" not in page.replace("http-equiv", "")
 
@@ -55,8 +54,3 @@ def test_the_recipes_log_holds_the_cosines_before_and_after(tmp_path: Path) -> N
     assert figure.after_within > figure.after_across + 0.2
     with pytest.raises(ModelFileError, match="no training log"):
         drifted(tmp_path)
-
-
-def test_a_curve_runs_from_the_first_loss_down_to_the_last() -> None:
-    assert curve([2.0, 1.5, 1.0]) == "M36.0 36.0L320.0 90.0L604.0 144.0"
-    assert curve([1.0]) == "M36.0 36.0"

@@ -17,9 +17,10 @@ from transformers import (
     OPTForCausalLM,
 )
 
+import ropewalk
 from ropewalk.dialects.hf import read_config
 from ropewalk.errors import UsageError
-from ropewalk.findings.live import audit_module, compare_tables
+from ropewalk.findings.live import LiveCheck, compare_tables
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.schedules import Linear
 from ropewalk.rope.spec import Alibi, LayerGroup, Length, PositionSpec, RotarySpec
@@ -43,6 +44,12 @@ LONGROPE = {
 }  # fmt: skip
 
 
+def checked(module: torch.nn.Module, length: int | None = None) -> LiveCheck:
+    found = ropewalk.audit(module, length=length).live
+    assert found is not None
+    return found
+
+
 def llama(rope: dict[str, object] | None = None) -> LlamaForCausalLM:
     config = LlamaConfig(
         num_hidden_layers=2,
@@ -61,7 +68,7 @@ def llama(rope: dict[str, object] | None = None) -> LlamaForCausalLM:
 @pytest.mark.parametrize("rope", [PLAIN, YARN, LLAMA3, LINEAR, DYNAMIC, LONGROPE],
                          ids=lambda r: str(r["rope_type"]))  # fmt: skip
 def test_a_freshly_built_model_agrees_with_its_configuration(rope: dict[str, object]) -> None:
-    live = audit_module(llama(rope))
+    live = checked(llama(rope))
     assert live.verdict == "agrees", live.sentence
     (table,) = live.tables
     assert (table.path, table.table, table.dtype) == ("model.rotary_emb", "inv_freq", "float32")
@@ -72,7 +79,7 @@ def test_a_freshly_built_model_agrees_with_its_configuration(rope: dict[str, obj
 def test_rope_parameters_set_after_loading_do_nothing() -> None:
     model = llama(PLAIN)
     model.config.rope_parameters = {**YARN, "rope_theta": PLAIN["rope_theta"]}
-    live = audit_module(model)
+    live = checked(model)
     assert live.verdict == "differs"
     assert live.tables[0].code == "unscaled"
     assert "set after loading" in live.sentence
@@ -83,7 +90,7 @@ def test_a_base_that_the_loader_did_not_find_is_named() -> None:
     model = llama(PLAIN)
     spoiled = llama({"rope_type": "default", "rope_theta": 10_000.0})
     model.model.rotary_emb = spoiled.model.rotary_emb
-    live = audit_module(model)
+    live = checked(model)
     assert live.tables[0].code == "default-base"
     assert "500,000 is configured" in live.sentence
     assert live.tables[0].first_different_pair == 1
@@ -94,7 +101,7 @@ def test_a_table_cast_with_the_model_has_lost_precision(dtype: torch.dtype) -> N
     for rope in (PLAIN, LLAMA3):
         model = llama(rope)
         torch.nn.Module.to(model, dtype)
-        live = audit_module(model, 8192)
+        live = checked(model, 8192)
         assert live.tables[0].code == "half-precision", live.sentence
         assert str(dtype).removeprefix("torch.") in live.sentence
         assert (live.tables[0].phase_error or 0.0) > 1e-3
@@ -103,7 +110,7 @@ def test_a_table_cast_with_the_model_has_lost_precision(dtype: torch.dtype) -> N
 def test_casting_back_does_not_bring_the_precision_back() -> None:
     model = llama(PLAIN)
     torch.nn.Module.to(torch.nn.Module.to(model, torch.float16), torch.float32)
-    table = audit_module(model).tables[0]
+    table = checked(model).tables[0]
     assert (table.dtype, table.code) == ("float32", "half-precision")
 
 
@@ -115,13 +122,13 @@ def test_casting_back_does_not_bring_the_precision_back() -> None:
 def test_memory_that_was_never_written_is_recognised(values: list[float]) -> None:
     model = llama(YARN)
     model.model.rotary_emb.inv_freq.copy_(torch.tensor(values))
-    live = audit_module(model)
+    live = checked(model)
     assert live.verdict == "differs"
     assert live.tables[0].code == "uninitialised"
 
 
 def test_a_module_on_the_meta_device_holds_no_values() -> None:
-    live = audit_module(torch.nn.Module.to(llama(PLAIN), "meta"))
+    live = checked(torch.nn.Module.to(llama(PLAIN), "meta"))
     assert live.tables[0].code == "uninitialised"
     assert "meta device" in live.sentence
 
@@ -129,7 +136,7 @@ def test_a_module_on_the_meta_device_holds_no_values() -> None:
 def test_one_wrong_pair_is_located() -> None:
     model = llama(PLAIN)
     model.model.rotary_emb.inv_freq[5] *= 1.001
-    table = audit_module(model).tables[0]
+    table = checked(model).tables[0]
     assert (table.code, table.first_different_pair) == ("different", 5)
     assert table.max_relative_difference == pytest.approx(1e-3, rel=1e-2)
 
@@ -137,7 +144,7 @@ def test_one_wrong_pair_is_located() -> None:
 def test_a_wrong_amplitude_alone_is_told() -> None:
     model = llama(YARN)
     model.model.rotary_emb.attention_scaling = 1.0
-    table = audit_module(model).tables[0]
+    table = checked(model).tables[0]
     assert table.code == "amplitude"
     assert "by 1 instead of 1.13863" in table.sentence  # 0.1 ln 4 + 1
 
@@ -145,20 +152,20 @@ def test_a_wrong_amplitude_alone_is_told() -> None:
 def test_scaling_that_the_configuration_does_not_state_is_measured() -> None:
     model = llama(PLAIN)
     model.model.rotary_emb.inv_freq /= 4
-    table = audit_module(model).tables[0]
+    table = checked(model).tables[0]
     assert table.code == "interpolated"
     assert "divided by 4" in table.sentence
 
 
 def test_longrope_tables_are_compared_at_the_length_asked_for() -> None:
     model = llama(LONGROPE)
-    assert audit_module(model, 512).verdict == "agrees"
-    long = audit_module(model, 513)
+    assert checked(model, 512).verdict == "agrees"
+    long = checked(model, 513)
     assert long.tables[0].code == "other-mode"
     assert "holds the short factors" in long.sentence
     with torch.no_grad():
         model(torch.zeros(1, 513, dtype=torch.long))
-    assert audit_module(model, 513).verdict == "agrees"
+    assert checked(model, 513).verdict == "agrees"
 
 
 def test_a_head_size_that_differs_is_a_shape() -> None:
@@ -187,7 +194,7 @@ def gemma() -> Gemma3ForCausalLM:
 
 
 def test_each_layer_type_has_its_own_table() -> None:
-    live = audit_module(gemma())
+    live = checked(gemma())
     assert live.verdict == "agrees", live.sentence
     assert {(t.table, t.group) for t in live.tables} == {
         ("full_attention_inv_freq", "full attention"),
@@ -201,7 +208,7 @@ def test_tables_swapped_between_layer_types_are_found() -> None:
     full = rotary.full_attention_inv_freq.clone()
     rotary.full_attention_inv_freq.copy_(rotary.sliding_attention_inv_freq)
     rotary.sliding_attention_inv_freq.copy_(full)
-    assert [t.agrees for t in audit_module(model).tables] == [False, False]
+    assert [t.agrees for t in checked(model).tables] == [False, False]
 
 
 def test_a_learned_table_is_counted() -> None:
@@ -210,11 +217,11 @@ def test_a_learned_table_is_counted() -> None:
         eos_token_id=1,
     )  # fmt: skip
     model = GPT2LMHeadModel(config)
-    live = audit_module(model)
+    live = checked(model)
     assert live.verdict == "agrees"
     assert live.parts[0].sentence == "transformer.wpe has 64 rows, as configured."
     model.transformer.wpe = torch.nn.Embedding(48, 32)
-    shorter = audit_module(model)
+    shorter = checked(model)
     assert shorter.verdict == "differs"
     assert "48 rows where the configuration says 64" in shorter.sentence
 
@@ -224,14 +231,14 @@ def test_reserved_rows_count_as_rows_of_the_table() -> None:
         num_hidden_layers=1, hidden_size=32, num_attention_heads=2, ffn_dim=32, vocab_size=64,
         word_embed_proj_dim=32, max_position_embeddings=64, bos_token_id=0, eos_token_id=1,
     )  # fmt: skip
-    live = audit_module(OPTForCausalLM(config))
+    live = checked(OPTForCausalLM(config))
     assert live.parts[0].sentence == "model.decoder.embed_positions has 66 rows, as configured."
 
 
 def test_rotary_tables_without_a_readable_schedule_are_unchecked() -> None:
     model = llama(PLAIN)
     model.config.rope_parameters = {"rope_type": "telescope", "rope_theta": 500_000.0}
-    live = audit_module(model)
+    live = checked(model)
     assert live.verdict == "unchecked"
     assert "no schedule to compare" in live.sentence
 
@@ -249,16 +256,16 @@ class WithSlopes(torch.nn.Module):
 
 
 def test_slopes_kept_as_a_buffer_are_compared_with_the_reference() -> None:
-    assert audit_module(WithSlopes(alibi_slopes(6))).verdict == "agrees"
+    assert checked(WithSlopes(alibi_slopes(6))).verdict == "agrees"
     geometric = tuple(2.0 ** (-8 * (h + 1) / 6) for h in range(6))
-    live = audit_module(WithSlopes(geometric))
+    live = checked(WithSlopes(geometric))
     assert live.verdict == "differs"
     assert "not those of the reference" in live.sentence
 
 
 def test_a_module_without_a_configuration_is_refused() -> None:
-    with pytest.raises(UsageError, match="Linear has no transformers configuration"):
-        audit_module(torch.nn.Linear(2, 2))
+    with pytest.raises(UsageError, match="Linear is no model, and has no configuration"):
+        checked(torch.nn.Linear(2, 2))
 
 
 def test_a_table_without_a_named_group_is_compared_with_the_closest_one() -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from ropewalk.cli.show import find_row
 from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
 from ropewalk.proof.facts import by_task, without_guessing
-from ropewalk.report.run_folder import cell_name
-from ropewalk.report.task_text import print_tasks, task_lines
+from ropewalk.report import document_of, terminal
+from ropewalk.report.prompts import cell_name
 
 FACTS = {
     "lengths": "100,200",
@@ -57,18 +55,15 @@ def test_guessing_is_taken_out_at_every_length() -> None:
 
 def test_several_tasks_are_printed_as_maps_and_a_table() -> None:
     found = by_task([*rows_of("order", 12), *rows_of("single", 6)], FACTS)
-    file = io.StringIO()
-    print_tasks(Console(file=file, width=80), found)
-    text = file.getvalue()
+    text = terminal(document_of(found["single"], tasks=found))
     assert text.index("task single") < text.index("task order") < text.index("guessing taken out")
     assert text.count("verdict") == 2
-    lines = task_lines(found)
+    lines = text[text.index("share of hits") :].splitlines()
     assert lines[1].split() == ["task", "chance", "100", "200"]
     assert lines[2].split() == ["single", "0%", "50%", "0%"]
     assert lines[3].split() == ["order", "33%", "100%", "-50%"]
-    one = io.StringIO()
-    print_tasks(Console(file=one, width=80), by_task(rows_of("single", 6), FACTS))
-    assert "task single" not in one.getvalue()
+    one = by_task(rows_of("single", 6), FACTS)
+    assert "task single" not in terminal(document_of(one["single"], tasks=one))
 
 
 def test_a_cell_of_a_task_is_found_by_the_name_it_is_shown_with() -> None:

@@ -12,7 +12,7 @@ import torch
 from ropewalk.errors import LengthError
 from ropewalk.proof.loss_run import LossSettings, generated, measure
 from ropewalk.proof.tokens import Tokens
-from ropewalk.report.loss_text import loss_json, loss_lines
+from ropewalk.report import document_of, terminal, to_dict
 
 Model = Callable[..., Any]
 Tokenizer = Callable[[str], Any]
@@ -64,14 +64,14 @@ def test_every_window_begins_as_the_tokenizer_begins_a_text(
     for each, stride in ((sliding, STRIDE), (apart, most)):
         assert each.losses == pytest.approx(_plain(folder, opening, text, stride), abs=1e-5)
     assert full.window == found.tokens == LENGTH
-    said = " ".join(" ".join(loss_lines(found)).split())
+    said = " ".join(terminal(document_of(found)).split())
     scored = f"The first scores {most}, the sliding ones behind it {STRIDE} each"
     if opening:
         begins = f"begins with <s>, as the tokenizer begins a text, and holds {WINDOW - 1} tokens"
         assert f"{begins} of the text. {scored}" in said
     else:
         assert f"puts nothing before one. {scored}" in said
-    assert loss_json(found)["opening"] == (("<s>",) if opening else ())
+    assert to_dict(found)["opening"] == (("<s>",) if opening else ())
 
 
 def _text() -> str:

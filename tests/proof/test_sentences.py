@@ -13,8 +13,9 @@ from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
 from ropewalk.proof.sentences import control
 from ropewalk.proof.statistics import AbsoluteThreshold, evidence_of, summarise, wilson
 from ropewalk.proof.summary import Reason, RunSummary
-from ropewalk.report.heatmap import why
-from ropewalk.report.prove_text import heatmap_lines
+from ropewalk.report.lines import text_lines
+from ropewalk.report.proof import why
+from ropewalk.report.proof_map import heat_map
 
 LENGTHS = (512, 1024, 2048)
 DEPTHS = (0.0, 1.0)
@@ -141,5 +142,7 @@ def test_no_depth_is_called_the_worst_where_all_scored_the_same(
         reason = Reason(column.length, 0.5, (), column.alike)
         assert ("worst" in why(reason)) != column.alike
         if column.alike:
-            line = next(x for x in heatmap_lines(summary, width=200) if x.startswith("worst depth"))
+            line = next(
+                x for x in text_lines([heat_map(summary)], 200) if x.startswith("worst depth")
+            )
             assert "alike" in line

@@ -90,10 +90,11 @@ def without_sentences(value: Any) -> Any:
 def reworded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sentence that is made from here on says the same thing, which is nothing."""
     for made, names in SENTENCES.items():
-        start = vars(made)["__init__"]
+        first = vars(made)["__init__"]
 
-        def begin(self: Any, *given: Any, _names: Any = names, _begin: Any = start,
-                  **named: Any) -> None:  # fmt: skip
+        def begin(
+            self: Any, *given: Any, _names: Any = names, _begin: Any = first, **named: Any
+        ) -> None:
             _begin(self, *given, **named)
             for name in _names:
                 held = getattr(self, name)

@@ -25,7 +25,7 @@ from ropewalk.proof.summary import (
     RunSummary,
     Share,
 )
-from ropewalk.report.prove_html import CellPrompt
+from ropewalk.report.prompts import CellPrompt
 
 MakeSummary = Callable[..., RunSummary]
 

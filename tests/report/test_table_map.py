@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from ropewalk.report.table_map_html import map_html
+from ropewalk.report.table_map import map_html
 from ropewalk.tables.clusters import cluster
 from ropewalk.tables.open import EmbeddingTable, open_table
 from ropewalk.tables.principal import nearest, project

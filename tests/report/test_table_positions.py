@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from ropewalk.report import html, terminal
 from ropewalk.report import table_positions as words
-from ropewalk.report.table_positions_html import positions_html
 from ropewalk.tables.positions_table import PositionTable, measured
 
 Dom = Callable[..., str]
@@ -25,7 +25,7 @@ def found() -> PositionTable:
 
 
 def test_every_line_fits_a_terminal_and_the_definition_is_among_them(found: PositionTable) -> None:
-    lines = [*words.position_lines(found, "toy"), *(t.plain for t in words.map_lines(found))]
+    lines = terminal(words.document(found, "toy", "read it")).splitlines()
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
     assert "1,000 of 1,200; the 200 rows from position 1,000 on fall away" in text
@@ -57,7 +57,8 @@ def test_many_stretches_are_counted_and_not_dropped() -> None:
 def test_the_page_paints_every_cosine_and_says_one_under_the_cursor(
     found: PositionTable, dom: Dom
 ) -> None:
-    page = positions_html(found, "toy </title><script>document.title='ran'</script>", "read it")
+    evil = "toy </title><script>document.title='ran'</script>"
+    page = html(words.document(found, evil, "read it"))
     press = """
       const map = document.getElementById("map");
       const key = (name) => map.dispatchEvent(new KeyboardEvent("keydown", { key: name }));
@@ -73,5 +74,5 @@ def test_the_page_paints_every_cosine_and_says_one_under_the_cursor(
     assert f"positions 0 and {second}: {cosine:.2f}" in document
     # On the diagonal every cosine is 1, the scale's last colour.
     assert re.search(r'data-pixel="31,98,163,255"', document)
-    assert document.count('<path class="curve') == 4
+    assert document.count('<path class="curve') == 2 * 4
     assert "effective 1,000" in document

@@ -12,10 +12,14 @@ from ropewalk.extension.tune.gate import Gate
 from ropewalk.extension.tune.loop import StepResult
 from ropewalk.extension.tune.session import Tuned
 from ropewalk.extension.tune.settings import TuneSettings, parse_mix
-from ropewalk.report.tune_html import loss_chart, tune_html
-from ropewalk.report.tune_text import curve_lines, tune_json, tune_lines
+from ropewalk.report import document_of, html, terminal, to_dict
+from ropewalk.report.chart import drawings
+from ropewalk.report.tune import curve_lines, loss_chart
 
 EVIL = "<script>alert(1)</script>\x1b[31m"
+
+
+SETTINGS = TuneSettings(EVIL, (Path(EVIL),), 2, Path("run"), parse_mix("64"), command=EVIL)
 
 
 def tuned(losses: list[float], after: float = 3.0, most: float | None = 0.02) -> Tuned:
@@ -34,7 +38,7 @@ def tuned(losses: list[float], after: float = 3.0, most: float | None = 0.02) ->
         "asked": len(losses),
         "dtype": "bf16",
     }
-    return Tuned(Path("run"), Path("run/model"), None, steps, gate, None, about)
+    return Tuned(Path("run"), Path("run/model"), None, steps, gate, None, about, SETTINGS)
 
 
 def test_the_curve_falls_from_the_first_line_to_the_last() -> None:
@@ -48,23 +52,23 @@ def test_the_curve_falls_from_the_first_line_to_the_last() -> None:
 
 
 def test_the_chart_places_each_loss_between_its_scales() -> None:
-    chart = loss_chart(tuned([4.0, 3.5, 3.0, 2.0]))
-    assert chart is not None
-    assert [curve.name for curve in chart.curves] == ["64 tokens", "32 tokens"]
-    long, short = ([float(n) for n in re.findall(r"[\d.]+", c.path)] for c in chart.curves)
+    broad, _slim = drawings(loss_chart(tuned([4.0, 3.5, 3.0, 2.0])))
+    assert {curve.name for curve in broad.curves} == {"rows of 64", "rows of 32"}
+    left, right, top, bottom = broad.pane.edges
+    paths = {c.name: [float(n) for n in re.findall(r"[\d.]+", c.path)] for c in broad.curves}
     # Steps 1 and 3 are short: from the left edge to two thirds, the first at the top.
-    assert short == pytest.approx([60.0, 12.0, 60 + 688 * 2 / 3, 112.0], abs=0.05)
-    assert long[2:] == pytest.approx([748.0, 212.0], abs=0.05)
-    assert [text for _, text in chart.up] == ["2.000", "2.500", "3.000", "3.500", "4.000"]
+    half, third = (top + bottom) / 2, left + (right - left) * 2 / 3
+    assert paths["rows of 32"] == pytest.approx([left, top, third, half], abs=0.06)
+    assert paths["rows of 64"][2:] == pytest.approx([right, bottom], abs=0.06)
+    assert [text for _, text in broad.rules] == ["2.000", "2.500", "3.000", "3.500", "4.000"]
 
 
 def test_what_names_hold_is_shown_and_never_obeyed() -> None:
     done = tuned([4.0, 3.0])
-    settings = TuneSettings(EVIL, (Path(EVIL),), 2, Path("run"), parse_mix("64"), command=EVIL)
-    page = tune_html(done, settings)
+    page = html(document_of(done))
     assert "<script" not in page
     assert "\x1b" not in page
-    lines = list(tune_lines(done))
+    lines = terminal(document_of(done)).splitlines()
     assert "\x1b" not in "".join(lines)
     assert any("no distance beyond 49 was trained" in line for line in lines)
     assert any("87.5 % full" in line for line in lines)
@@ -80,6 +84,6 @@ def test_the_gate_is_a_share_of_the_loss_before(
     done = tuned([4.0], after, most)
     assert done.gate.passed is passed
     if math.isfinite(after):
-        told = tune_json(done)["gate"]
+        told = to_dict(done)["gate"]
         assert isinstance(told, dict)
         assert told["share"] == pytest.approx((after - 3.0) / 3.0)

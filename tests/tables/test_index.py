@@ -186,7 +186,8 @@ def test_rows_as_used_are_indexed_alike(path: Path, pair: tuple[Any, Any]) -> No
         *(slice(1.0), slice("a"), slice(None, None, -1), slice(None, None, 0)),
         *((1, 1, 1), (slice(None), 0, ..., 1), (1, "a"), (1.0, 1)),
     ],
-    ids=repr,
+    # Without addresses, which differ from process to process.
+    ids=lambda given: repr(given).partition(" at 0x")[0],
 )
 def test_what_names_no_rows_is_a_sentence_and_nothing_is_read(path: Path, index: Any) -> None:
     table = open_table(path)

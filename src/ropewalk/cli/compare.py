@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -65,7 +64,7 @@ Html = Annotated[Path | None, typer.Option(help="Write the comparison as one HTM
 
 
 def compare_command(
-    preset_name: PresetName = "lesson",
+    preset: PresetName = "lesson",
     encodings: Encodings = None,
     seeds: Seeds = None,
     steps: Steps = None,
@@ -75,29 +74,19 @@ def compare_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Train one small decoder under each encoding of position and measure it beyond its length."""
-    from ropewalk.cli.output import columns, show
+    given: dict[str, Any] = locals()
+    del given["as_json"], given["html"]
+    from ropewalk.cli.output import print_result, show
     from ropewalk.cli.progress import Progress
-    from ropewalk.comparison.run import compare
-    from ropewalk.comparison.settings import parse_seeds, parse_variants, preset
     from ropewalk.files import write_whole
-    from ropewalk.report.compare_html import compare_html
-    from ropewalk.report.compare_text import compare_json, compare_lines
-    from ropewalk.report.text import visible
+    from ropewalk.report import document_of
+    from ropewalk.report import html as page_of
+    from ropewalk.verbs.running import compare
 
-    settings = preset(
-        preset_name,
-        variants=None if encodings is None else parse_variants(encodings),
-        seeds=None if seeds is None else parse_seeds(seeds),
-        steps=steps,
-        device=device,
-    )
     with Progress() as progress:
-        found = compare(settings, out, progress)
+        found = compare(**given, listener=progress.listener())
     if html is not None:
-        write_whole(html, compare_html(found))
-    if as_json:
-        typer.echo(json.dumps(compare_json(found), indent=2, allow_nan=False))
-        return
-    for line in compare_lines(found, columns()):
-        typer.echo(line)
-    show("", f"The decoders are in {visible(str(out))}; what is there is not trained again.")
+        write_whole(html, page_of(document_of(found)))
+    print_result(found, as_json=as_json)
+    if not as_json:
+        show("", f"The decoders are in {out}; what is there is not trained again.")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -14,52 +13,50 @@ from ropewalk.cli import options
 from ropewalk.cli.commands import add_commands
 from ropewalk.cli.examples import EXAMPLES
 from ropewalk.cli.help import Group
-from ropewalk.cli.output import columns
+from ropewalk.cli.output import print_made
 from ropewalk.cli.progress import PATIENCE, Progress
 
 
 def order_command(as_json: options.AsJson = False) -> None:
     """Who bites whom? Without position no model can tell."""
-    from ropewalk.report.explain_text import order_lines
+    from ropewalk.report.explain import order_document
 
     with _computing():
         from ropewalk.explain.order import explain_order
 
         order = explain_order()
-    if as_json:
-        _print_json({"schema": "ropewalk.explain.order/1", **dataclasses.asdict(order)})
-    else:
-        _print_lines(order_lines(order, columns()))
+    values = {"schema": "ropewalk.explain.order/1", **dataclasses.asdict(order)}
+    print_made(order_document(order), values, as_json=as_json)
 
 
 def scale_command(as_json: options.AsJson = False) -> None:
     """Why sqrt(d_model) stands before the token vectors."""
-    from ropewalk.report.explain_text import scale_lines
+    from ropewalk.report.explain import scale_document
 
     with _computing():
         from ropewalk.explain.scale import explain_scale
 
         rows = explain_scale()
-    if as_json:
-        document = [dataclasses.asdict(row) for row in rows]
-        _print_json({"schema": "ropewalk.explain.scale/1", "rows": document})
-    else:
-        _print_lines(scale_lines(rows, columns()))
+    values = {
+        "schema": "ropewalk.explain.scale/1",
+        "rows": [dataclasses.asdict(row) for row in rows],
+    }
+    print_made(scale_document(rows), values, as_json=as_json)
 
 
 def encodings_command(as_json: options.AsJson = False) -> None:
     """All encodings side by side, in words and in figures."""
-    from ropewalk.report.explain_text import encodings_lines
+    from ropewalk.report.explain import encodings_document
 
     with _computing():
         from ropewalk.explain.encodings import explain_encodings
 
         rows = explain_encodings()
-    if as_json:
-        document = [dataclasses.asdict(row) for row in rows]
-        _print_json({"schema": "ropewalk.explain.encodings/1", "rows": document})
-    else:
-        _print_lines(encodings_lines(rows, columns()))
+    values = {
+        "schema": "ropewalk.explain.encodings/1",
+        "rows": [dataclasses.asdict(row) for row in rows],
+    }
+    print_made(encodings_document(rows), values, as_json=as_json)
 
 
 def join_command(
@@ -86,16 +83,13 @@ def join_command(
         raise UsageError("one document was given; give two, or none for built-in pairs")
     else:
         drawn = (DocumentPair(text_a, text_b),)
-    from ropewalk.report.join_text import join_json, join_lines
+    from ropewalk.report.explain import join_document, join_values
 
     with Progress() as shown:
         shown.say("loading torch and transformers")
         _need_torch()
         name, join = join_of(model, drawn, device=device, dtype=dtype, say=shown.say)
-    if as_json:
-        _print_json(join_json(name, join))
-    else:
-        _print_lines(join_lines(name, join, columns()))
+    print_made(join_document(name, join), join_values(name, join), as_json=as_json)
 
 
 @contextmanager
@@ -112,15 +106,6 @@ def _need_torch() -> None:
     from ropewalk.models.load import check_device
 
     check_device("cpu", "fp32")
-
-
-def _print_json(document: dict[str, object]) -> None:
-    typer.echo(json.dumps(document, indent=2, allow_nan=False))
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    for line in lines:
-        typer.echo(line)
 
 
 _COMMANDS = (

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ropewalk.cli import options
-from ropewalk.cli.output import columns, tell
-from ropewalk.cli.prove_options import seconds_of
+from ropewalk.cli.output import print_result, tell
 from ropewalk.errors import INTERRUPTED
-
-if TYPE_CHECKING:
-    from ropewalk.extension.settings import ExtendSettings
 
 
 class Gguf(StrEnum):
@@ -209,61 +204,18 @@ def extend_command(
     as_json: AsJson = False,
 ) -> None:
     """Extend a model: schedule, factor, base and lengths together, measured on the model."""
-    from ropewalk.cli.places import check_can_hold
-    from ropewalk.extension.settings import ExtendSettings
-    from ropewalk.lengths import parse_length
-    from ropewalk.proof.plan import parse_depths, parse_lengths
-    from ropewalk.proof.prove import RUNS
-
-    settings = ExtendSettings(
-        model=model,
-        target=parse_length(to, "--to"),
-        method=method,
-        engine=None if for_engine is None else for_engine.value,
-        factors=factors,
-        base=base,
-        headroom=headroom,
-        lengths=() if lengths is None else parse_lengths(lengths),
-        depths=parse_depths(depths),
-        trials=trials,
-        tries=tries,
-        seconds=None if minutes is None else seconds_of(minutes),
-        seed=seed,
-        text=text,
-        out=out,
-        place="copy" if copy else "link",
-        numbers=None if gguf is None else gguf.value,
-        force=force,
-        work=work,
-        device=device,
-        dtype=dtype,
-        command=shlex.join(["ropewalk", *sys.argv[1:]]),
-    )
-    if method in ("auto", "search"):
-        check_can_hold(work or RUNS, "--work")
-    _run(settings, as_json=as_json)
-
-
-def _run(settings: ExtendSettings, *, as_json: bool) -> None:
-    """Extend with a bar on stderr, and print what came of it."""
+    given: dict[str, Any] = locals()
+    del given["as_json"]
     from ropewalk.cli.progress import ProofProgress
-    from ropewalk.extension.session import Listener, extend
+    from ropewalk.verbs.running import extend
 
+    command = shlex.join(["ropewalk", *sys.argv[1:]])
     try:
         with ProofProgress() as progress:
-            listener = Listener(progress.say, progress.share, progress.event, progress.so_far)
-            found = extend(settings, listener)
+            found = extend(**given, listener=progress.listener(), command=command)
     except KeyboardInterrupt:
         tell("interrupted; what was measured is kept, and the same command goes on")
         raise typer.Exit(INTERRUPTED) from None
-    if as_json:
-        from ropewalk.report.extend_json import extend_json
-
-        typer.echo(json.dumps(extend_json(found), indent=2, allow_nan=False))
-    else:
-        from ropewalk.report.extend_text import extend_lines
-
-        for line in extend_lines(found, columns()):
-            typer.echo(line)
+    print_result(found, as_json=as_json)
     if found.after is None:
         raise typer.Exit(1)

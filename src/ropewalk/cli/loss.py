@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ropewalk.cli import options
-from ropewalk.cli.output import columns
+from ropewalk.cli.output import print_result
 from ropewalk.cli.progress import Progress
 
 Text = Annotated[
@@ -39,7 +38,6 @@ def loss_command(
     """Measure loss by position: whole text, sliding and non-overlapping windows, two probes."""
     from ropewalk.lengths import parse_length
     from ropewalk.proof.loss_run import LossSettings, measure
-    from ropewalk.report.loss_text import loss_json, loss_lines
 
     settings = LossSettings(
         model, text, parse_length(length, "--length"), parse_length(window, "--window"),
@@ -47,8 +45,4 @@ def loss_command(
     )  # fmt: skip
     with Progress() as shown:
         found = measure(settings, shown.say)
-    if as_json:
-        typer.echo(json.dumps(loss_json(found), indent=2, allow_nan=False))
-        return
-    for line in loss_lines(found, columns()):
-        typer.echo(line)
+    print_result(found, as_json=as_json)

@@ -95,17 +95,26 @@ def print_result(
 
     if as_json:
         print_json(to_dict(result) if values is None else values)
-        if kept is None:
-            return
-    document = document_of(result, **options)
+    if kept is not None or not as_json:
+        print_document(document_of(result, **options), quiet=as_json)
+
+
+def print_made(document: Document, values: Mapping[str, object], *, as_json: bool) -> None:
+    """Print a document, or the plain values that belong to it."""
+    if as_json:
+        print_json(values)
+    print_document(document, quiet=as_json)
+
+
+def print_document(document: Document, *, quiet: bool = False) -> None:
+    """Print a document as wide as the terminal and it may be, in colours where there are any.
+
+    `quiet`: keep it for a page alone.
+    """
     if kept is not None:
         kept.add(document)
-    if not as_json:
-        print_document(document)
-
-
-def print_document(document: Document) -> None:
-    """Print a document as wide as the terminal and it may be, in colours where there are any."""
+    if quiet:
+        return
     told = _told(sys.stdout, sys.stderr, sys.stdin)
     usual = document.width if document.width <= USUAL else 80
     print_blocks(console(), document.blocks, min(told or usual, document.width))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from ropewalk.cli import options
 from ropewalk.cli.completion import models
-from ropewalk.cli.output import columns
+from ropewalk.cli.output import print_result
 from ropewalk.cli.progress import PATIENCE, Progress
 
 if TYPE_CHECKING:
@@ -132,7 +131,6 @@ def pack_command(
     from ropewalk.packing.row_file import check_target
     from ropewalk.packing.table_rows import padding_of
     from ropewalk.packing.texts import Reading, sources
-    from ropewalk.report.pack_text import pack_json, pack_lines
 
     reading = Reading(field, column, encoding)
     tokens = parse_length(length, "--length")
@@ -155,11 +153,7 @@ def pack_command(
             found, loaded, settings, out, reading=reading, name=tokenizer, rows=rows,
             progress=_told(shown),
         )  # fmt: skip
-    if as_json:
-        typer.echo(json.dumps(pack_json(packed), indent=2, allow_nan=False))
-        return
-    for line in pack_lines(packed, columns()):
-        typer.echo(line)
+    print_result(packed, as_json=as_json)
 
 
 def _told(shown: Progress) -> Callable[[Report, Encoded], None]:

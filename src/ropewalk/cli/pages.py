@@ -24,8 +24,8 @@ import typer
 
 from ropewalk.cli import output
 from ropewalk.cli.output import tell
-from ropewalk.cli.places import check_file
 from ropewalk.errors import ASKED_WRONGLY
+from ropewalk.files import check_file
 
 Html = Annotated[
     Path | None,

@@ -12,8 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
+
+from ropewalk.listener import Listener
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,6 +129,11 @@ class Progress:
         with self._lock:
             self._line(sentence)
 
+    def listener(self) -> Listener:
+        """As the verbs take it: told of whatever this one shows."""
+        told = {each.name: getattr(self, each.name, None) for each in fields(Listener)}
+        return Listener(**{name: method for name, method in told.items() if method is not None})
+
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Take the bar away while results are printed."""
@@ -209,7 +217,7 @@ class Progress:
 
 
 class ProofProgress(Progress):
-    """Progress whose methods fit `ropewalk.proof.prove.Listener`."""
+    """Progress of prompts that are asked."""
 
     _following: Mapping[Cell, Cell] = MappingProxyType({})
     _plan: Plan | None = None

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from ropewalk.cli import prove_options as o
-from ropewalk.cli.output import console, show_path, tell
+from ropewalk.cli.output import print_result, show_path, tell
 from ropewalk.cli.pages import Html
-from ropewalk.cli.places import check_can_hold, check_file
 from ropewalk.errors import INTERRUPTED, UsageError
+from ropewalk.files import check_can_hold, check_file
 
 if TYPE_CHECKING:
     from ropewalk.proof.endpoint.subject import EndpointSettings
@@ -262,15 +262,7 @@ def show_results(
     from ropewalk.files import write_whole
     from ropewalk.proof.export import rows_to_csv
 
-    if as_json:
-        from ropewalk.proof.export import run_to_json
-
-        document = run_to_json(proof.summary, proof.rows, proof.tasks)
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-    else:
-        from ropewalk.report.task_text import print_tasks
-
-        print_tasks(console(), proof.tasks or {"single": proof.summary})
+    print_result(proof, as_json=as_json)
     if csv is not None:
         write_whole(csv, rows_to_csv(proof.rows))
     write_pages(proof, html, as_json=as_json)
@@ -283,7 +275,7 @@ def show_results(
 def write_pages(proof: Proof, html: Path | None, *, as_json: bool) -> None:
     """The report into the run folder, and where `html` says, and say where they are."""
     from ropewalk.files import write_whole
-    from ropewalk.report.run_folder import write_report
+    from ropewalk.report.prompts import write_report
 
     report = write_report(proof)
     (tell if as_json else show_path)(f"report: {report}")

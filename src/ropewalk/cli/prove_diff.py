@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ropewalk.cli import options
-from ropewalk.cli.output import columns
+from ropewalk.cli.output import print_result
 
 RunA = Annotated[Path, typer.Argument(metavar="RUN_A", help="A run folder of ropewalk prove.")]
 RunB = Annotated[Path, typer.Argument(metavar="RUN_B", help="Another, asked the same prompts.")]
@@ -27,19 +27,14 @@ def prove_diff_command(
     from ropewalk.errors import UsageError
     from ropewalk.files import write_whole
     from ropewalk.proof.diff import KeptRun, compare
-    from ropewalk.report.prove_diff import diff_html, diff_json, diff_lines
+    from ropewalk.report import document_of
+    from ropewalk.report import html as page_of
 
     if run_a.absolute() == run_b.absolute():
         raise UsageError(f"{run_a} is given twice; name two run folders to compare")
     if seed < 0:
         raise UsageError(f"--seed {seed} is impossible: 0 or more can be")
     found = compare(KeptRun.read(run_a), KeptRun.read(run_b), seed)
-    if as_json:
-        import json
-
-        typer.echo(json.dumps(diff_json(found), indent=2, allow_nan=False))
-    else:
-        for line in diff_lines(found, columns()):
-            typer.echo(line)
+    print_result(found, as_json=as_json)
     if html is not None:
-        write_whole(html, diff_html(found))
+        write_whole(html, page_of(document_of(found)))

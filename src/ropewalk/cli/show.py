@@ -57,21 +57,16 @@ def show_command(
             else:
                 _print_row(row, store)
             return
-    from ropewalk.cli.output import console
+    from ropewalk.cli.output import print_result
+    from ropewalk.proof.export import run_to_json
     from ropewalk.proof.facts import by_task
 
     summary, tasks = summary_of(rows, facts, bar), by_task(rows, facts, bar)
-    if as_json:
-        from ropewalk.proof.export import run_to_json
-
-        typer.echo(json.dumps(run_to_json(summary, rows, tasks), indent=2, allow_nan=False))
-    else:
-        from ropewalk.report.task_text import print_tasks
-
-        print_tasks(console(), tasks or {"single": summary})
+    document = run_to_json(summary, rows, tasks)
+    print_result(summary, as_json=as_json, values=document, tasks=tasks)
     if html is not None:
         from ropewalk.files import write_whole
-        from ropewalk.report.run_folder import folder_html
+        from ropewalk.report.prompts import folder_html
 
         write_whole(html, folder_html(folder, rows, summary, tasks))
 

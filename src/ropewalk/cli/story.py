@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
-
-import typer
 
 if TYPE_CHECKING:
     from ropewalk.extension.story import Scale, Story
@@ -28,12 +25,12 @@ def tell_story(
     """
     from ropewalk.cli.output import print_result, show
     from ropewalk.cli.progress import ProofProgress
-    from ropewalk.extension.story import MODEL, Chapter, Listener, tell
+    from ropewalk.extension.story import MODEL, Chapter, StoryListener, tell
     from ropewalk.extension.tune.loop import StepResult
     from ropewalk.findings import audit
     from ropewalk.models.resolve import read_spec, resolve
+    from ropewalk.report.chapters import chapter_line
     from ropewalk.report.document import ToCopy
-    from ropewalk.report.story_text import chapter_line
 
     files = resolve(MODEL)
     if not as_json:
@@ -56,7 +53,7 @@ def tell_story(
         def step(result: StepResult, total: int) -> None:
             shown.share(result.step, total)
 
-        listener = Listener(begin, shown.say, chapter, step, shown.event)
+        listener = StoryListener(begin, shown.say, chapter, step, shown.event)
         # Everything is measured anew: an answer kept from yesterday would not be on the spot.
         story = tell(Path(folder) / "story", scale, listener)
     _show(story, report, html, as_json=as_json)
@@ -64,19 +61,17 @@ def tell_story(
 
 def _show(story: Story, report: Path, html: Path | None, *, as_json: bool) -> None:
     """All that came of it, and its page."""
-    from ropewalk.cli.output import columns, show, show_path, tell
+    from ropewalk.cli.output import print_result, show, show_path, tell
     from ropewalk.files import write_whole
-    from ropewalk.report.story_html import story_html
-    from ropewalk.report.story_text import story_json, story_lines
+    from ropewalk.report import document_of
+    from ropewalk.report import html as page_of
 
-    if as_json:
-        typer.echo(json.dumps(story_json(story), indent=2, allow_nan=False))
-    else:
+    if not as_json:
         show("")
-        for line in story_lines(story, columns()):
-            typer.echo(line)
+    print_result(story, as_json=as_json)
+    if not as_json:
         show("")
-    page = story_html(story)
+    page = page_of(document_of(story))
     write_whole(report, page)
     (tell if as_json else show_path)(f"report: {report}")
     if html is not None:

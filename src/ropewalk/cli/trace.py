@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ropewalk.cli import options
-
-if TYPE_CHECKING:
-    from ropewalk.explain.trace import Trace
 
 
 def trace_command(
@@ -31,40 +25,14 @@ def trace_command(
 
     Each step is computed here and compared with the model's own; exit code 1 where they differ.
     """
-    from ropewalk.cli.output import columns
+    given: dict[str, Any] = locals()
+    del given["as_json"]
+    from ropewalk.cli.output import print_result
     from ropewalk.cli.progress import Progress
+    from ropewalk.verbs.running import trace
 
     with Progress() as shown:
-        traced = _trace(model, text, dtype, shown.say)
-    if as_json:
-        document = {
-            "schema": "ropewalk.trace/1",
-            **dataclasses.asdict(traced),
-            "agrees": traced.agrees,
-        }
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-    else:
-        from ropewalk.report.trace_text import trace_lines
-
-        for line in trace_lines(traced, columns()):
-            typer.echo(line)
+        traced = trace(**given, listener=shown.listener())
+    print_result(traced, as_json=as_json)
     if not traced.agrees:
         raise typer.Exit(1)
-
-
-def _trace(model: str, text: str, dtype: str, say: Callable[[str], None]) -> Trace:
-    from ropewalk.models.load import check_device, load_blocks
-    from ropewalk.models.resolve import read_spec, resolve
-
-    files = resolve(model)
-    spec = read_spec(files)
-    _, chosen = check_device("cpu", dtype, files)
-
-    say("loading torch and transformers")
-    blocks, tokenizer = load_blocks(files, dtype=chosen, say=say)
-    from ropewalk.explain.trace import trace, trace_gguf
-
-    say("following the text")
-    if files.kind == "gguf":
-        return trace_gguf(blocks, tokenizer, text, name=files.title, spec=spec)
-    return trace(blocks, tokenizer, text, name=files.title, spec=spec)

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ropewalk.cli import tune_options as o
-from ropewalk.cli.output import columns, show_path, tell
+from ropewalk.cli.output import print_result, show_path, tell
 from ropewalk.cli.pages import Html
-from ropewalk.cli.prove_options import seconds_of
 from ropewalk.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from ropewalk.extension.tune.session import Tuned
-    from ropewalk.extension.tune.settings import TuneSettings
 
 
 def tune_command(
@@ -58,133 +56,40 @@ def tune_command(
     html: Html = None,
 ) -> None:
     """Train a checkpoint on long documents, here or under torchrun, and say what it gained."""
-    from ropewalk.extension.tune.settings import TuneSettings
-
-    settings = TuneSettings(
-        model=checkpoint, out=out, lora=lora, every=checkpoint_every, seed=seed,
-        context_parallel=context_parallel, command=shlex.join(["ropewalk", *sys.argv[1:]]),
-        data=tuple(data), field=field, column=column, encoding=encoding,
-        seconds=None if minutes is None else seconds_of(minutes),
-        **_rows(checkpoint, length, rows, at_once, mask, positions, cutting, boundary),
-        **_rates(steps, lr, lr_end, warmup, decay, weight_decay, clip),
-        **_computed(device, dtype, keep_activations, attention),
-        **_measured(gate, gate_text, prove, trials),
-    )  # fmt: skip
-    settings.check()
-    done = _run(settings)
-    if done is not None:
-        _show(done, settings, as_json=as_json, html=html)
-
-
-# Words like "cosine" are passed on as they are: `TuneSettings.check` looks at them.
-
-
-def _rows(
-    checkpoint: str,
-    length: str | None,
-    rows: int,
-    at_once: int,
-    mask: bool,
-    positions: str,
-    cutting: str,
-    boundary: str | None,
-) -> dict[str, Any]:
-    """What a step is made of."""
-    from ropewalk.extension.tune.length import claimed_mix
-    from ropewalk.extension.tune.settings import parse_mix
-
-    return {
-        "mix": claimed_mix(checkpoint) if length is None else parse_mix(length),
-        "rows": rows,
-        "at_once": at_once,
-        "mask": mask,
-        "positions": positions,
-        "cutting": cutting,
-        "boundary": boundary,
-    }
-
-
-def _rates(
-    steps: int,
-    lr: float,
-    lr_end: float,
-    warmup: int | None,
-    decay: str,
-    weight_decay: float,
-    clip: float,
-) -> dict[str, Any]:
-    """How far each step goes."""
-    return {
-        "steps": steps,
-        "lr": lr,
-        "lr_end": lr_end,
-        "warmup": max(0, min(10, steps)) if warmup is None else warmup,
-        "decay": decay,
-        "weight_decay": weight_decay,
-        "clip": clip,
-    }
-
-
-def _computed(device: str, dtype: str, keep_activations: bool, attention: str) -> dict[str, Any]:
-    return {
-        "device": device,
-        "dtype": dtype,
-        "activation_checkpoints": not keep_activations,
-        "attention": attention,
-    }
-
-
-def _measured(
-    gate: float | None, gate_text: Path | None, prove: str | None, trials: int
-) -> dict[str, Any]:
-    """What is asked of the model before and after."""
-    from ropewalk.proof.plan import parse_lengths
-
-    return {
-        "gate": gate,
-        "gate_text": gate_text,
-        "prove": () if prove is None else parse_lengths(prove),
-        "trials": trials,
-    }
-
-
-def _run(settings: TuneSettings) -> Tuned | None:
+    given: dict[str, Any] = locals()
+    del given["as_json"], given["html"]
     from ropewalk.cli.tune_progress import TuneProgress
     from ropewalk.extension.tune.interrupt import Interrupted
-    from ropewalk.extension.tune.session import Listener, tune
+    from ropewalk.verbs.running import tune
 
+    command = shlex.join(["ropewalk", *sys.argv[1:]])
     try:
         with TuneProgress() as shown:
-            listener = Listener(shown.say, shown.note, shown.begin, shown.step, shown.end)
-            return tune(settings, listener)
+            done = tune(**given, listener=shown.listener(), command=command)
     except Interrupted as stopped:
         if str(stopped):
             tell(str(stopped))
         raise typer.Exit(INTERRUPTED) from None
+    if done is not None:
+        _show(done, as_json=as_json, html=html)
 
 
-def _show(done: Tuned, settings: TuneSettings, *, as_json: bool, html: Path | None) -> None:
+def _show(done: Tuned, *, as_json: bool, html: Path | None) -> None:
     """Print what came of it and write the report; a gate that fails is exit code 1."""
-    import json
-
     from ropewalk.files import write_whole
-    from ropewalk.report.tune_html import tune_html
-    from ropewalk.report.tune_text import tune_json, tune_lines
+    from ropewalk.report import document_of
+    from ropewalk.report import html as page_of
 
-    if as_json:
-        typer.echo(json.dumps(tune_json(done), indent=2, allow_nan=False))
-    else:
-        for line in tune_lines(done, columns()):
-            typer.echo(line)
+    print_result(done, as_json=as_json)
     report = done.folder / "report.html"
-    page = tune_html(done, settings)
+    page = page_of(document_of(done))
     write_whole(report, page)
     (tell if as_json else show_path)(f"report: {report}")
     if html is not None:
         write_whole(html, page)
     if not done.gate.passed:
         tell(
-            f"ropewalk: the gate of {settings.gate:g} fails; the model is kept apart in "
+            f"ropewalk: the gate of {done.gate.most:g} fails; the model is kept apart in "
             f"{done.model}"
         )
         raise typer.Exit(1)

@@ -18,7 +18,7 @@ WIDEST_CURVE = 100
 
 
 class TuneProgress(Progress):
-    """Progress whose methods fit `ropewalk.extension.tune.session.Listener`."""
+    """Progress of steps of training."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         # What is drawn above the bar is asked for before anything else is known.
@@ -54,7 +54,7 @@ class TuneProgress(Progress):
         from rich.text import Text
 
         from ropewalk.report.text import wrapped
-        from ropewalk.report.tune_text import curve_lines
+        from ropewalk.report.tune import curve_lines
 
         if not self._steps:
             return []

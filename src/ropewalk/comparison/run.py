@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
@@ -21,26 +20,18 @@ from ropewalk.comparison.settings import Settings, Variant
 from ropewalk.comparison.store import Store, opened
 from ropewalk.decoder import Decoder, encoding_of
 from ropewalk.errors import RopewalkError, UsageError
+from ropewalk.listener import Listener
 from ropewalk.positions.base import Description
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 PARTS = 10
 """Of the training curve."""
 
 
-class Listener(Protocol):
-    """Told what is going on."""
-
-    def say(self, phase: str) -> None:
-        """A phase begins."""
-
-    def share(self, done: int, total: int) -> None:
-        """How far it is."""
-
-
 @short
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """All figures: by variant and seed, and tokens a second by variant's name.
 
     `machine` in words; `trained` counts the decoders that this call trained rather than found.
@@ -61,12 +52,13 @@ class Comparison:
         return findings(self.figures, self.settings.trained_length)
 
 
-def compare(settings: Settings, folder: Path, listener: Listener) -> Comparison:
+def compare(settings: Settings, folder: Path, listener: Listener | None = None) -> Comparison:
     """Train and measure everything in `settings` that `folder` does not hold yet.
 
     Raises UsageError where the device is not there, StoreError for a folder that cannot be used,
     RopewalkError where decoders did not start from the same weights and data.
     """
+    tell = listener or Listener()
     _check_device(settings)
     with opened(folder, settings) as store:
         # Seeds outside: an interrupted comparison has whole seeds first.
@@ -75,13 +67,13 @@ def compare(settings: Settings, folder: Path, listener: Listener) -> Comparison:
         pace, kept = _Pace(found.count(None)), []
         for (seed, variant), figures in zip(runs, found, strict=True):
             if figures is None:
-                kept.append(_one(settings, variant, seed, store, listener, pace))
+                kept.append(_one(settings, variant, seed, store, tell, pace))
                 pace.done += 1
             else:
                 kept.append(figures)
         speeds = store.speeds()
         if not {each.name for each in settings.variants} <= speeds.keys():
-            listener.say("measuring the speed of training, in turns")
+            tell.say("measuring the speed of training, in turns")
             speeds = train.speeds(settings, settings.variants)
             store.keep_speeds(speeds)
     _check_alike(kept)

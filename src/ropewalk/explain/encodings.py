@@ -82,7 +82,7 @@ def _described() -> list[tuple[Description, PositionEncoding]]:
 
 
 def _describe(encoding: PositionEncoding) -> Description:
-    """Its own row; two axes do not turn a text, and are used by others."""
+    """Its own row; two axes are not for text, and are used by others."""
     row = encoding.describe()
     if not (isinstance(encoding, Rotary) and isinstance(encoding.axes, Axial)):
         return row

@@ -133,7 +133,7 @@ def join_of(
     dtype: str = "auto",
     say: Callable[[str], None] = lambda _: None,
 ) -> tuple[str, JoinLeak]:
-    """Load a model and measure: its title, and what was measured; `say` is told of each phase.
+    """Load a model and measure: its title, and what was measured; `say` is called with each phase.
 
     Raises as `ropewalk.models.load.load` and `measure_join`, and UsageError for rows longer than
     the model's claimed length, where what is measured would no longer be the joining alone.

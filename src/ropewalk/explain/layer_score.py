@@ -21,10 +21,8 @@ from ropewalk.short import short
 from ropewalk.tables.score.benchmarks import PairScore, score_pairs
 from ropewalk.tables.score.datasets import PairSet
 
-ALONE = "{}"
-"""The frame that is none."""
 NEUTRAL = "This is about the word {}"
-"""What a word stands in unless told otherwise. In a causal model a word alone is the first token
+"""What a word stands in by default. In a causal model a word alone is the first token
 of all, which sees nothing and on which attention rests."""
 
 _AT_ONCE = 64
@@ -63,7 +61,7 @@ def layer_scores(
 ) -> LayerScores:
     """Score a transformers model without a head, in eval mode on the CPU, layer by layer.
 
-    `frame` holds {} once, for the word; `share` is told how many words of how many are done.
+    `frame` holds {} once, for the word; `share` is called with how many words of how many are done.
     Raises UsageError for another frame and for no pairs, RowError for a word's token without a row,
     ModelFileError as `layer_states`.
     """

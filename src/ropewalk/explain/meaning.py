@@ -50,7 +50,7 @@ class LayerCosines:
 class Meaning:
     """A word's occurrences, layer by layer.
 
-    `causal`: whether a token sees only what stands before it; None where no sentence can tell,
+    `causal`: whether a token sees only what stands before it; None where no sentence shows it,
     because the word ends it. `others` other tokens were compared, `dropped` more were not.
     """
 
@@ -66,7 +66,7 @@ class Meaning:
 
     @property
     def unseen(self) -> tuple[int, ...]:
-        """Occurrences (from 0) before which a causal model sees nothing that tells them apart."""
+        """Occurrences (from 0) before which a causal model sees nothing in which they differ."""
         if not self.causal:
             return ()
         return tuple(

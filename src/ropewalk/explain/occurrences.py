@@ -1,7 +1,7 @@
 """Where a word stands in sentences: its characters, and the tokens that hold them.
 
 A word is found as it is written, case and all, and not inside a longer one. Its tokens are those
-whose offsets, told by the model's own tokenizer, share a character with it.
+whose offsets, by the model's own tokenizer, share a character with it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def find_occurrences(
     tokenizer: Any, word: str, sentences: Sequence[str], number: int | None = None
 ) -> tuple[Occurrence, ...]:
     """The word's tokens at each of its places. Raises as `find_places`, UsageError for a word
-    that the tokenizer drops, ModelFileError for a tokenizer that tells no offsets.
+    that the tokenizer drops, ModelFileError for a tokenizer without offsets.
     """
     places = find_places(word, sentences, number)
     return tuple(occurrence_at(tokenizer, word, sentences[p.sentence], p) for p in places)

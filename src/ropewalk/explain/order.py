@@ -2,7 +2,7 @@
 
 "dog bites man" and "man bites dog" go through one small layer. Self-attention without position is
 permutation-equivariant: shuffled inputs give the same outputs, shuffled alike, so the word in the
-middle cannot tell who bites. A causal mask would tell early from late, so there is none here. All
+middle cannot tell who bites. A causal mask would let early and late differ, so there is none here. All
 in fp64, all random numbers seeded.
 
 Appending the index widens the vector by one component that holds the position itself, so it fits no

@@ -35,12 +35,13 @@ from ropewalk.rope.spec import (
     SourceKind,
 )
 from ropewalk.short import short
+from ropewalk.shown import Shown
 from ropewalk.tables.as_used import scale_of
 
 
 @short
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Shown):
     """A text's way into a model. `steps` in order; `rotations` one for each rotary schedule."""
 
     name: str
@@ -227,7 +228,7 @@ def _position(
         return step("position", sentence, rows, pieces, model=_row(seen.outputs.get("positions")))
     kinds = {type(group.encoding) for group in spec.groups}
     if RotarySpec in kinds:
-        return TraceStep("position", "nothing is added: q and k are turned inside the blocks")
+        return TraceStep("position", "nothing is added: q and k are rotated inside the blocks")
     if Alibi in kinds:
         return TraceStep("position", "nothing is added: ALiBi lowers the scores inside the blocks")
     return TraceStep("position", "nothing is added")

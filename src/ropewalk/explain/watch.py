@@ -218,15 +218,14 @@ class _Kept:
     outputs: dict[int, Tensor] = field(default_factory=dict)
 
 
-def layer_states(model: Any, parts: Parts, ids: Tensor, mask: Tensor | None = None) -> States:
+def layer_states(model: Any, parts: Parts, ids: Tensor) -> States:
     """The states of `ids` (batch, sequence) in the table, before, between and behind the blocks.
 
-    `mask` (batch, sequence) is 1 for tokens and 0 for padding; None is no padding. A norm behind
+    There is no padding. A norm behind
     the last block is left out where the model has none. Raises ModelFileError for what cannot be
     run, for blocks that do not hand on one state for each token, and for NaN or infinity.
     """
     kept = _Kept()
-    mask = torch.ones_like(ids) if mask is None else mask
     with ExitStack() as stack:
         enter = parts.blocks[0].register_forward_pre_hook(_keep_input(kept), with_kwargs=True)
         stack.enter_context(enter)
@@ -234,7 +233,7 @@ def layer_states(model: Any, parts: Parts, ids: Tensor, mask: Tensor | None = No
             stack.enter_context(block.register_forward_hook(_keep_output(kept, index)))
         stack.enter_context(torch.inference_mode())
         try:
-            out = model(input_ids=ids, attention_mask=mask)
+            out = model(input_ids=ids, attention_mask=torch.ones_like(ids))
             rows = nn.functional.embedding(ids, _table(model, parts))
         except RUNNING_ERRORS as error:
             reason = " ".join(str(error).split())[:300] or type(error).__name__
@@ -251,7 +250,7 @@ def layer_states(model: Any, parts: Parts, ids: Tensor, mask: Tensor | None = No
         values.append(last)
     return States(
         tuple(names),
-        tuple(_checked(model, n, v, ids, mask) for n, v in zip(names, values, strict=True)),
+        tuple(_checked(model, n, v, ids) for n, v in zip(names, values, strict=True)),
     )
 
 
@@ -264,7 +263,7 @@ def _table(model: Any, parts: Parts) -> Tensor:
     return weight
 
 
-def _checked(model: Any, name: str, value: Tensor | None, ids: Tensor, mask: Tensor) -> Tensor:
+def _checked(model: Any, name: str, value: Tensor | None, ids: Tensor) -> Tensor:
     if value is not None and value.dim() == 2 and len(ids) == 1:
         value = value[None]
     if value is None or value.dim() != 3 or value.shape[:2] != ids.shape:
@@ -273,7 +272,7 @@ def _checked(model: Any, name: str, value: Tensor | None, ids: Tensor, mask: Ten
             f"{type(model).__name__} hands on {shape} at {name} where one state for each of "
             f"{ids.shape[-1]} tokens was expected, so its layers cannot be set side by side"
         )
-    if not bool(torch.isfinite(value[mask.bool()]).all()):
+    if not bool(torch.isfinite(value).all()):
         raise ModelFileError(
             f"{type(model).__name__} computes NaN or infinity at {name}; its weights are damaged, "
             "or too large for this dtype"

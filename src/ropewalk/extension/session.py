@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +22,14 @@ from ropewalk.extension.made_for import MadeFor, dequantised, spelling
 from ropewalk.extension.methods import CLOSED_FORMS, Method, Stretch, Stretches, trained_length
 from ropewalk.extension.serve import Options, file_options, options, own_options
 from ropewalk.extension.settings import AUTO, ExtendSettings, check_settings, is_gguf, named
+from ropewalk.listener import Listener
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.models.tokenizer import check_files, check_fits, highest_own
-from ropewalk.proof.progress import Event
 from ropewalk.proof.prove import RUNS
 from ropewalk.rope.schedules import SEARCH, LongRope
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 if TYPE_CHECKING:
     from ropewalk.extension.checkpoint import Written
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Extension:
+class Extension(Shown):
     """What came of it. `after` None: no schedule was found that can be written."""
 
     files: ModelFiles
@@ -56,17 +56,6 @@ class Extension:
     warnings: tuple[str, ...] = ()
     written: Written | None = None
     work: Path | None = None
-
-
-@short
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Who is told how it goes on: phases, shares of them, answers as they come, and tries."""
-
-    say: Callable[[str], None] = lambda _: None
-    share: Callable[[int, int], None] = lambda _done, _total: None
-    event: Callable[[Event], None] = lambda _: None
-    so_far: Callable[[str], None] = lambda _: None
 
 
 @dataclass(slots=True)

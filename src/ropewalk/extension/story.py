@@ -26,6 +26,7 @@ from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.schedules import ntk_base
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 if TYPE_CHECKING:
     from ropewalk.extension.tune.gate import Gate
@@ -87,7 +88,7 @@ class Chapter:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Story:
+class Story(Shown):
     """All of it. `untrained` are the schedules before any training, in the order of SCHEDULES."""
 
     folder: Path
@@ -104,7 +105,7 @@ class Story:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Listener:
+class StoryListener:
     """Who is told how the story goes on: a new chapter, a phase of it, chapters as they end, steps
     of training, answers.
     """
@@ -122,7 +123,7 @@ class _Teller:
 
     folder: Path
     scale: Scale
-    tell: Listener
+    tell: StoryListener
 
     def prove(self, title: str, model: str, lengths: tuple[int, ...], rope: str | None) -> Chapter:
         """A proof with pass keys, each prompt its own text."""
@@ -149,20 +150,20 @@ class _Teller:
         return chapter
 
 
-def tell(folder: Path, scale: Scale | None = None, listener: Listener | None = None) -> Story:
+def tell(folder: Path, scale: Scale | None = None, listener: StoryListener | None = None) -> Story:
     """Tell the story in `folder`, which may hold a part of it already.
 
     Raises an error of `ropewalk.errors`; what was measured before it stays.
     """
     from ropewalk.extension.session import extend
     from ropewalk.extension.settings import ExtendSettings
-    from ropewalk.extension.tune.session import Listener as TuneListener
     from ropewalk.extension.tune.session import tune
     from ropewalk.extension.tune.settings import Mix, TuneSettings
+    from ropewalk.listener import Listener
 
     scale = scale or Scale()
     folder.mkdir(parents=True, exist_ok=True)
-    teller = _Teller(folder, scale, listener or Listener())
+    teller = _Teller(folder, scale, listener or StoryListener())
     files = resolve(MODEL)
     spec = read_spec(files)
     trained = trained_length(spec).tokens
@@ -194,7 +195,7 @@ def tell(folder: Path, scale: Scale | None = None, listener: Listener | None = N
             device="cpu",
             command="ropewalk demo --full",
         ),
-        TuneListener(
+        Listener(
             say=teller.tell.say,
             begin=lambda _total, _steps: teller.tell.say("training"),
             step=lambda step: teller.tell.step(step, scale.steps),

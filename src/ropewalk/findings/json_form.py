@@ -13,7 +13,8 @@ Top level::
                      encoding {type, ...its fields; scaling {type, ...its fields}},
                      rotary | null: see below; null where no angle can be computed
     findings         list of {code, severity, text, remedy}
-    engines          where asked for: see `ropewalk.findings.json_form`
+    engines          where asked for: see `engines_json`
+    live             of a loaded model: {verdict, sentence, parts}
 
 `rotary`: attention_factor, attention_rule, fingerprint (of the schedule at the claimed length),
 fingerprint_short (of a short prompt), critical_dimension, horizon and trained_horizon
@@ -46,6 +47,8 @@ from ropewalk.rope.spec import (
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from ropewalk.findings.live import LiveCheck, PartCheck, TableCheck
 
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -80,7 +83,18 @@ def to_json(audit: Audit) -> dict[str, Json]:
         "origin": _fields(audit.origin),
         "groups": [_group(group, computed.get(group)) for group in audit.spec.groups],
         "findings": [_fields(finding) for finding in audit.findings],
+        **({} if audit.engines is None else {"engines": engines_json(audit.engines)}),
+        **({} if audit.live is None else {"live": _live(audit.live)}),
     }
+
+
+def _live(check: LiveCheck) -> dict[str, Json]:
+    """The verdict, and each table or other part that was compared."""
+    compared: list[TableCheck | PartCheck] = [*check.tables, *check.parts]
+    parts: list[Json] = [
+        {"path": each.path, "agrees": each.agrees, "sentence": each.sentence} for each in compared
+    ]
+    return {"verdict": check.verdict, "sentence": check.sentence, "parts": parts}
 
 
 def _group(group: LayerGroup, part: RotaryAudit | None) -> dict[str, Json]:

@@ -11,11 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ropewalk.dialects.hf import read_config
-from ropewalk.errors import UsageError
 from ropewalk.findings.diagnosis import Case, differences, explain
-from ropewalk.findings.result import Audit
-from ropewalk.findings.spec_findings import audit
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.schedules import UnknownScaling
@@ -26,7 +22,6 @@ from ropewalk.rope.spec import (
     LearnedPositions,
     PositionSpec,
     RotarySpec,
-    SourceKind,
 )
 from ropewalk.short import short
 
@@ -52,39 +47,30 @@ class PartCheck:
 
 @short
 @dataclass(frozen=True, slots=True)
-class LiveAudit:
-    """What the configuration says, and whether the live module does it.
+class LiveCheck:
+    """Whether a live module does what its configuration says, part by part.
 
     `verdict` is "unchecked" when the module holds nothing that can be compared.
     """
 
-    audit: Audit
     tables: tuple[TableCheck, ...]
     parts: tuple[PartCheck, ...]
     verdict: Verdict
     sentence: str
 
 
-def audit_module(module: torch.nn.Module, length: int | None = None) -> LiveAudit:
-    """Audit a transformers module by its `config`, and compare its tables with the audit.
+def compare_live(
+    module: torch.nn.Module, spec: PositionSpec, length: int | None = None
+) -> LiveCheck:
+    """Compare what a transformers module holds with `spec`, which its configuration says.
 
     `length` in tokens is the prompt length whose schedule the tables should hold; None is a short
-    one. Raises UsageError for a module without a configuration, ConfigError for one whose
-    configuration cannot be read.
+    one.
     """
-    config = getattr(module, "config", None)
-    to_dict = getattr(config, "to_dict", None)
-    if not callable(to_dict):
-        raise UsageError(
-            f"{type(module).__name__} has no transformers configuration to compare with; pass the "
-            "whole model, or call compare_tables with a spec"
-        )
-    spec = read_config(to_dict(), where=f"{type(module).__name__}.config", kind=SourceKind.MODULE)
     tables = tuple(compare_tables(module, spec, length))
     parts = (*_position_rows(module, spec), *_slopes(module, spec))
     verdict, sentence = _judge(module, tables, parts)
-    name = str(getattr(config, "_name_or_path", "") or type(module).__name__)
-    return LiveAudit(audit(spec, name=name), tables, parts, verdict, sentence)
+    return LiveCheck(tables, parts, verdict, sentence)
 
 
 def _judge(

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.diagnostics import PairRow
 from ropewalk.rope.spec import Finding, LayerGroup, Length, PositionSpec, RotarySpec
 from ropewalk.short import short, short_with
 from ropewalk.shown import Shown
+
+if TYPE_CHECKING:
+    from ropewalk.dialects.engines import EngineView
+    from ropewalk.findings.live import LiveCheck
 
 
 @short
@@ -77,3 +82,7 @@ class Audit(Shown):
     rotary: tuple[RotaryAudit, ...]
     origin: Origin
     findings: tuple[Finding, ...]
+    engines: tuple[EngineView, ...] | None = None
+    """What each engine computes for these settings, where that was asked for."""
+    live: LiveCheck | None = None
+    """Whether a loaded model does what its configuration says; None where none was given."""

@@ -61,7 +61,7 @@ _ANSWER_WITHIN = 5.0
 _TRUE = {"1", "true", "yes", "on"}
 
 
-_KINDS = (
+KINDS = (
     "a Hugging Face folder, a config.json, a .gguf file, a hub id (owner/name), or a known name "
     f"({', '.join(sorted(KNOWN))})"
 )
@@ -116,7 +116,7 @@ def resolve(name: str) -> ModelFiles:
     ConfigError for a path that cannot be a model.
     """
     if not name.strip():
-        raise UnknownModelError(f"the model's name is empty; give {_KINDS}")
+        raise UnknownModelError(f"the model's name is empty; give {KINDS}")
     try:
         path = Path(name).expanduser()
         if path.exists():
@@ -134,7 +134,7 @@ def resolve(name: str) -> ModelFiles:
             return ModelFiles(name, name, "folder", cached)
         if "/" in name and not name.endswith((".gguf", ".json")):
             return ModelFiles(name, name, "folder", _download(name))
-    raise UnknownModelError(f"there is no model {_shown(name)}: give {_KINDS}")
+    raise UnknownModelError(f"there is no model {_shown(name)}: give {KINDS}")
 
 
 def read_spec(files: ModelFiles) -> PositionSpec:

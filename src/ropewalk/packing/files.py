@@ -21,6 +21,7 @@ from ropewalk.packing.table_rows import check_rows
 from ropewalk.packing.texts import Reading, Sources, Text, read_texts
 from ropewalk.packing.tokens import Encoded, Encoder
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 NO_BOUNDARY = Boundary()
 _OPEN_TOKENS = 1 << 24
@@ -127,7 +128,7 @@ class Seconds:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(Shown):
     """A file of rows, and everything that was counted on the way to it."""
 
     path: Path

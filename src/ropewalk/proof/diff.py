@@ -33,6 +33,7 @@ from ropewalk.proof.statistics.paired import (
 )
 from ropewalk.proof.store import IDENTITY, Store
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 SIGNIFICANT = 0.05
 
@@ -106,7 +107,7 @@ class DiffPart:
 
 @short
 @dataclass(frozen=True, slots=True)
-class RunDiff:
+class RunDiff(Shown):
     """Two runs compared: all pairs, then every length and every depth.
 
     `unpaired_a` and `unpaired_b` count answers to prompts that the other run did not ask,

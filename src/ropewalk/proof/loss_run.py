@@ -26,6 +26,7 @@ from ropewalk.proof.loss import (
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.spec import Alibi, NoPosition, PositionSpec, Recurrent, RotarySpec
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 PASSAGE = 64
 """Tokens of the passage that is copied, and of the one that is shifted."""
@@ -53,7 +54,7 @@ class LossSettings:
 
 @short
 @dataclass(frozen=True, slots=True)
-class LossReport:
+class LossReport(Shown):
     """All that was measured. `evaluations`: full, sliding, non-overlapping.
 
     `tokens` counts the opening, which begins whatever is read: `opening` is the text of each of

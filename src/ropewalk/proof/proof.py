@@ -25,11 +25,12 @@ from ropewalk.proof.summary import RunSummary
 from ropewalk.proof.tasks.own import OwnDocuments
 from ropewalk.proof.tokens import Tokens
 from ropewalk.short import short, short_with
+from ropewalk.shown import Shown
 
 
 @short_with("summary.effective", "result")
 @dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Shown):
     """A proof that has run, or has been interrupted: where it lies and what it says."""
 
     folder: Path

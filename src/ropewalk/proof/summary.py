@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ropewalk.proof.cells import Outcome
 from ropewalk.short import short, short_with
+from ropewalk.shown import Shown
 
 
 @short
@@ -120,7 +121,7 @@ class Reason:
 
 @short_with("effective", "trained_length", "claimed_length", "trials", "lengths")
 @dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(Shown):
     """All of a run. `cells` holds every planned field, asked or not, lengths then depths."""
 
     lengths: tuple[int, ...]

@@ -35,6 +35,17 @@ __all__ = [
 
 HOMES = {
     "Audit": "audit",
+    "Comparison": "comparison",
+    "Converted": "converted",
+    "Extension": "extension",
+    "LossReport": "losses",
+    "Packed": "packed",
+    "Proof": "proof",
+    "RunDiff": "diff",
+    "RunSummary": "proof",
+    "Story": "chapters",
+    "Trace": "traced",
+    "Tuned": "tune",
 }
 """Each class of results that has a report, by its name, and the file that makes its document.
 

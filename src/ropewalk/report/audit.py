@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from ropewalk.dialects.engines import EngineView
 from ropewalk.findings import Audit, Finding, Horizon, RotaryAudit, to_json
 from ropewalk.report.audit_words import encoding_words, layers_words, scaling_words, softmax_words
 from ropewalk.report.document import (
@@ -36,10 +35,8 @@ values = to_json
 """Everything as plain JSON values."""
 
 
-def document(
-    audit: Audit, *, pairs: Pairs = "digest", views: Sequence[EngineView] | None = None
-) -> Document:
-    """The report of an audit, and of what engines compute where `views` says that."""
+def document(audit: Audit, *, pairs: Pairs = "digest") -> Document:
+    """The report of an audit, of what engines compute where it says that, and of a live model."""
     from ropewalk.report.engines import blocks as engine_blocks
 
     spec = audit.spec
@@ -58,8 +55,10 @@ def document(
     for group in spec.groups:
         blocks += ["", *_group(audit, group, computed.get(group), pairs)]
     blocks += ["", *_findings(audit.findings)]
-    if views is not None:
-        blocks += engine_blocks(views)
+    if audit.live is not None:
+        blocks += ["", Prose(audit.live.sentence)]
+    if audit.engines is not None:
+        blocks += engine_blocks(audit.engines)
     question = f"What does {title} say of position?"
     return Document(title, tuple(blocks), "ropewalk audit", question, width=10_000)
 

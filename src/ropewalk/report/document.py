@@ -101,6 +101,8 @@ class Column:
     """"<" or ">"; by default the first column stands left and every other right."""
     absent: str = "-"
     tone: Callable[[Any], Tone] | None = None
+    link: Callable[[Any], str] | None = None
+    """Where a page's cell leads to."""
     key: str = ""
 
     def text(self, row: object) -> str:

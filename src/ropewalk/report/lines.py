@@ -170,6 +170,8 @@ def _table(table: Table, width: int) -> Iterator[Painted]:
     columns = list(table.columns)
     dropped = list(table.less)
     grid, sizes = _grid(table, columns)
+    if not grid:
+        return
     while dropped and sum(sizes) > width:
         name = dropped.pop(0)
         columns = [each for each in columns if each.name != name]

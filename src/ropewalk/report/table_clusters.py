@@ -1,50 +1,59 @@
-"""Clusters of a table's rows in the terminal, and as a document."""
+"""Clusters of a table's rows as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ropewalk.report.layout import Piece, Table, lines
-from ropewalk.report.text import visible
+from ropewalk.report.document import Block, Column, Document, Prose, Table
 from ropewalk.tables.clusters import JUDGED, RESTARTS, Clusters
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
 
-WIDTH = 100
 _BAR = 16
 _NAMED = 8
 
 
-def cluster_lines(found: Clusters, table: EmbeddingTable, width: int = WIDTH) -> Iterator[str]:
-    """What was clustered and how, each cluster, how good they are; in `width` columns, WIDTH at
-    most.
-    """
-    yield from lines(_pieces(found, table), min(width, WIDTH))
+def document(found: Clusters, table: EmbeddingTable) -> Document:
+    """What was clustered and how, each cluster, and how good they are."""
+    title = f"{table.tables.title}: clusters"
+    question = f"Which rows of {table.tables.title} point alike?"
+    blocks = tuple(_blocks(found, table))
+    return Document(title, blocks, "ropewalk table clusters", question, width=100)
 
 
-def _pieces(found: Clusters, table: EmbeddingTable) -> Iterator[Piece]:
-    yield f"{visible(table.tables.title)}: {len(found.clusters)} clusters of {found.chosen.line}"
-    yield (
+def _blocks(found: Clusters, table: EmbeddingTable) -> Iterator[Block]:
+    yield f"{table.tables.title}: {len(found.clusters)} clusters of {found.chosen.line}"
+    yield Prose(
         f"k-means on rows at length 1; centres fitted on {found.fitted:,} rows, best of {RESTARTS} "
         f"starts, seed {found.seed}; every row in the cluster of its nearest centre"
     )
     yield ""
-    rows = [("    ", f"{'rows':>9}", " " * (_BAR + 2), f"{'cosine':>8}", "  central tokens")]
     most = found.clusters[0].size
-    for place, one in enumerate(found.clusters):
-        bar = "#" * max(1, round(_BAR * one.size / most))
-        named = "  ".join(visible(table.label(row)) for row, _ in one.central)
-        figures = (f"{one.size:>9,}", f"  {bar:<{_BAR}}", f"{one.cosine:>8.3f}")
-        rows.append((f"{place:>4}", *figures, f"  {named}"))
-    yield Table(rows, text=True)
+    columns = (
+        Column("", 4, lambda row: row[0], align=">", key="cluster"),
+        Column("rows", 9, lambda row: row[1].size, "{:,}"),
+        Column("", _BAR + 2, lambda row: row[1].size / most, _bar, "<", key="share"),
+        Column("cosine", 8, lambda row: row[1].cosine, "{:.3f}"),
+        Column(
+            "central tokens",
+            0,
+            lambda row: "  ".join(table.label(each) for each, _ in row[1].central),
+            align="<",
+        ),
+    )
+    yield Table(columns, list(enumerate(found.clusters)), words=True, key="clusters")
     yield ""
-    yield "cosine: mean of a cluster's rows with its centre; 1 where all point alike"
-    yield from quality_lines(found)
+    yield Prose("cosine: mean of a cluster's rows with its centre; 1 where all point alike")
+    yield from map(Prose, quality(found))
 
 
-def quality_lines(found: Clusters) -> Iterator[str]:
+def _bar(share: float) -> str:
+    return "#" * max(1, round(_BAR * share))
+
+
+def quality(found: Clusters) -> Iterator[str]:
     """How far rows are from their centres, how apart clusters are, and what was left out."""
     yield f"inertia {found.inertia:.4f}: mean squared distance from the centres"
     if found.silhouette is None:
@@ -63,8 +72,8 @@ def quality_lines(found: Clusters) -> Iterator[str]:
             yield f"without a direction, in no cluster: {len(rows):,} rows ({what}): {_first(rows)}"
 
 
-def document(found: Clusters, table: EmbeddingTable) -> dict[str, object]:
-    """The same for `--json`, with the cluster of every row (-1 for none)."""
+def values(found: Clusters, table: EmbeddingTable) -> dict[str, object]:
+    """The same as plain values, with the cluster of every row (-1 for none)."""
     return {
         "model": table.tables.title,
         "table": table.name,

@@ -1,35 +1,31 @@
-"""Two tables set side by side, in a terminal of 80 columns."""
+"""Two tables set side by side, as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ropewalk.report.layout import Piece, Prose, Table, fit, lines
-from ropewalk.report.text import visible
+from ropewalk.report.document import Block, Column, Document, Heading, Prose, Table, on_page
+from ropewalk.report.table_words import clipped
 
 if TYPE_CHECKING:
     from ropewalk.tables.movement import Movement, TableComparison
     from ropewalk.tables.open import EmbeddingTable
 
-WIDTH = 80
 LABEL = 24
 
 
-def compare_lines(
-    found: TableComparison, names: tuple[str, str], top: int, width: int = WIDTH
-) -> Iterator[str]:
-    """The whole comparison of tables called `names`, `top` tokens in each list, in `width`
-    columns, WIDTH at most.
-    """
-    yield from lines(_pieces(found, names, top), min(width, WIDTH))
+def document(found: TableComparison, names: tuple[str, str], top: int) -> Document:
+    """The whole comparison of tables called `names`, `top` tokens in each list."""
+    title = f"{names[0]} and {names[1]}: tables compared"
+    question = f"How do the tables of {names[0]} and {names[1]} differ?"
+    blocks = tuple(_blocks(found, names, top))
+    return Document(title, blocks, "ropewalk table compare", question)
 
 
-def _pieces(found: TableComparison, names: tuple[str, str], top: int) -> Iterator[Piece]:
-    yield from _wrapped(f"A  {visible(names[0])}: {visible(found.one.name)}, {_shape(found.one)}")
-    yield from _wrapped(
-        f"B  {visible(names[1])}: {visible(found.other.name)}, {_shape(found.other)}"
-    )
+def _blocks(found: TableComparison, names: tuple[str, str], top: int) -> Iterator[Block]:
+    yield _said(f"A  {names[0]}: {found.one.name}, {_shape(found.one)}")
+    yield _said(f"B  {names[1]}: {found.other.name}, {_shape(found.other)}")
     yield ""
     yield from _coverage(found)
     if not found.kept:
@@ -38,7 +34,7 @@ def _pieces(found: TableComparison, names: tuple[str, str], top: int) -> Iterato
     yield from _ratios(found)
     if found.raw is None:
         yield ""
-        yield from _wrapped(
+        yield _said(
             f"Rows of {found.one.width:,} and {found.other.width:,} numbers cannot be set against "
             "each other, nor turned into each other; what is left to compare is who a token's "
             "neighbours are."
@@ -48,7 +44,7 @@ def _pieces(found: TableComparison, names: tuple[str, str], top: int) -> Iterato
     if found.aligned is not None:
         yield from _movement(found, found.aligned, "After turning A onto B (Procrustes)", top)
         if len(found.kept) <= found.one.width:
-            yield from _wrapped(
+            yield _said(
                 f"Beware: {len(found.kept):,} tokens in {found.one.width:,} dimensions can be "
                 "turned onto almost anything; what is left says little."
             )
@@ -60,29 +56,29 @@ def _shape(table: EmbeddingTable) -> str:
     return f"{rows:,} x {width:,} {table.storage}, {table.view}"
 
 
-def _coverage(found: TableComparison) -> Iterator[Piece]:
+def _coverage(found: TableComparison) -> Iterator[Block]:
     shared, count = found.shared, len(found.shared)
-    yield from _wrapped(
+    yield _said(
         f"{count:,} tokens are in both, {shared.rule}: {count / max(shared.tokens, 1):.1%} of A's "
         f"{shared.tokens:,}, {count / max(shared.other_tokens, 1):.1%} of B's "
         f"{shared.other_tokens:,}."
     )
     if shared.several:
-        yield from _wrapped(
+        yield _said(
             f"{shared.several:,} more have several rows that no piece tells apart, and are left "
             "out."
         )
     for pairs, words in ((found.zero, "all zeros"), (found.not_finite, "NaN or infinity")):
         if pairs:
-            first = ", ".join(visible(found.label(pair)) for pair in pairs[:5])
+            first = ", ".join(found.label(pair) for pair in pairs[:5])
             more = ", ..." if len(pairs) > 5 else ""
-            yield from _wrapped(
+            yield _said(
                 f"{len(pairs):,} of them are rows of {words} in a table, and are left out of what "
                 f"follows: {first}{more}"
             )
 
 
-def _ratios(found: TableComparison) -> Iterator[Piece]:
+def _ratios(found: TableComparison) -> Iterator[Block]:
     import torch
 
     known = found.ratios[list(found.kept)]
@@ -92,48 +88,49 @@ def _ratios(found: TableComparison) -> Iterator[Piece]:
     yield f"Norm in B over norm in A: median {middle:.4g}, 5 to 95 % {low:.4g} to {high:.4g}"
 
 
-def _movement(found: TableComparison, moved: Movement, title: str, top: int) -> Iterator[Piece]:
+def _movement(found: TableComparison, moved: Movement, title: str, top: int) -> Iterator[Block]:
     kept = list(found.kept)
     yield ""
-    yield from _wrapped(
+    yield on_page(Heading(title))
+    yield _said(
         f"{title}: mean cosine {float(moved.cosines[kept].mean()):.6f}, mean distance "
         f"{float(moved.distances[kept].mean()):.4g}, {moved.residual:.4g} of B's norm is left"
     )
-    lists = (moved.most_turned(top), moved.furthest(top))
-    # Two lists side by side, below each other where that is too wide.
-    table = [
-        (
-            "  ",
-            f"{'most turned':<{LABEL}}{'cosine':>10}",
-            f"    {'furthest':<{LABEL}}{'distance':>10}",
+    for name, pairs, values, form in (
+        ("most turned", moved.most_turned(top), moved.cosines, "{:.4f}"),
+        ("furthest", moved.furthest(top), moved.distances, "{:.4g}"),
+    ):
+        kind = "cosine" if values is moved.cosines else "distance"
+        columns = (
+            Column(name, LABEL + 2, lambda row: row[0], _label, key="token"),
+            Column(kind, 10, lambda row: row[1], form),
         )
-    ]
-    for turned, far in zip(*lists, strict=True):
-        one = f"{_label(found, turned)}{float(moved.cosines[turned]):>10.4f}"
-        other = f"    {_label(found, far)}{float(moved.distances[far]):>10.4g}"
-        table.append(("  ", one, other))
-    yield Table(table)
+        rows = [(found.label(pair), float(values[pair])) for pair in pairs]
+        yield Table(columns, rows, indent=2, key=name)
 
 
-def _overlap(found: TableComparison, top: int) -> Iterator[Piece]:
+def _overlap(found: TableComparison, top: int) -> Iterator[Block]:
     overlap = found.overlap
     if overlap is None:
         return
     yield ""
     drawn = len(overlap.pairs)
     which = "all" if drawn == len(found.kept) else f"a seeded sample of {drawn:,}"
-    yield from _wrapped(
+    yield _said(
         f"Of a token's {overlap.k} nearest shared tokens, {overlap.mean:.1%} are the same in both "
         f"({which} of {len(found.kept):,})."
     )
-    yield f"  {'neighbours changed most':<{LABEL}}{'the same':>10}"
-    for pair, share in overlap.lowest(top):
-        yield f"  {_label(found, pair)}{share:>10.0%}"
+    columns = (
+        Column("neighbours changed most", LABEL + 2, lambda row: row[0], _label, key="token"),
+        Column("the same", 10, lambda row: row[1], "{:.0%}"),
+    )
+    rows = [(found.label(pair), share) for pair, share in overlap.lowest(top)]
+    yield Table(columns, rows, indent=2, key="neighbours")
 
 
-def _label(found: TableComparison, pair: int) -> str:
-    return f"{fit(visible(repr(found.label(pair))), LABEL - 1)} "
+def _label(token: str) -> str:
+    return clipped(repr(token), LABEL - 1)
 
 
-def _wrapped(text: str) -> Iterator[Piece]:
-    yield Prose(text, rest="   ")
+def _said(text: str) -> Prose:
+    return Prose(text, rest="   ")

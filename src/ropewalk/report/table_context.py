@@ -1,32 +1,41 @@
-"""A word's meanings, layer by layer, in a terminal.
+"""A word's meanings, layer by layer, as a document.
 
 With two occurrences each layer has one cosine; with more, the mean within the groups and the mean
-across them. Everything of the sentences and the tokenizer goes through `visible`.
+across them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ropewalk.report.layout import Drawn, Piece, Prose, Table, lines
-from ropewalk.report.text import clip, visible
+from ropewalk.report.document import (
+    Block,
+    Chart,
+    ChartLine,
+    Column,
+    Document,
+    Heading,
+    Prose,
+    Table,
+    in_terminal,
+    on_page,
+)
+from ropewalk.report.text import clip
 from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.explain.meaning import LayerCosines, Meaning
     from ropewalk.explain.occurrences import Occurrence
 
-WIDTH = 80
-_LAYER = 11
-"""Cells of a layer's name."""
-_LEAST_PLOT = 16
+_PLOT = 30
+"""Cells of the plot beside the numbers."""
 
 
 @short
 @dataclass(frozen=True, slots=True)
-class Row:
+class LayerMeaning:
     """A layer in numbers: cosines as they are and centred. None where there is no such pair."""
 
     name: str
@@ -37,17 +46,17 @@ class Row:
     centred_across: float | None
 
 
-def rows(meaning: Meaning) -> tuple[Row, ...]:
+def rows(meaning: Meaning) -> tuple[LayerMeaning, ...]:
     """Every layer's numbers. With two occurrences their one cosine counts as across."""
     return tuple(_row(meaning, layer) for layer in meaning.layers)
 
 
-def _row(meaning: Meaning, layer: LayerCosines) -> Row:
+def _row(meaning: Meaning, layer: LayerCosines) -> LayerMeaning:
     if meaning.senses is None:
         centred = None if layer.centred is None else layer.centred[0][1]
-        return Row(layer.name, None, layer.cosines[0][1], layer.others, None, centred)
+        return LayerMeaning(layer.name, None, layer.cosines[0][1], layer.others, None, centred)
     senses = meaning.senses
-    return Row(
+    return LayerMeaning(
         layer.name,
         senses.within(layer.cosines),
         senses.across(layer.cosines),
@@ -57,57 +66,94 @@ def _row(meaning: Meaning, layer: LayerCosines) -> Row:
     )
 
 
-@short
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table, and the mark of its numbers in the plot; "" is not plotted."""
-
-    head: str
-    field: str
-    mark: str = ""
-    words: str = ""
-
-    def of(self, row: Row) -> float | None:
-        """The row's number."""
-        value: float | None = getattr(row, self.field)
-        return value
+def document(meaning: Meaning) -> Document:
+    """The sentences, each layer's cosines with a plot, and what to beware of."""
+    title = f"{meaning.word} in {meaning.name}, layer by layer"
+    question = f"Where does {meaning.name} pull the meanings of \u201c{meaning.word}\u201d apart?"
+    return Document(title, tuple(_blocks(meaning)), "ropewalk table context", question)
 
 
-PAIRED = (
-    Column("cosine", "across", "o", "cosine"),
-    Column("others", "others", ".", "others"),
-    Column(" less mean", "centred_across"),
-)
-GROUPED = (
-    Column("within", "within", "o", "within the groups"),
-    Column("across", "across", "x", "across them"),
-    Column("others", "others", ".", "others"),
-    Column("within", "centred_within"),
-    Column("across", "centred_across"),
-)
-"""With two occurrences, and with groups of more."""
-
-
-def context_lines(meaning: Meaning, width: int = WIDTH) -> Iterator[str]:
-    """The whole answer, line by line, in ASCII but for the sentences; in `width` columns, WIDTH
-    at most.
-    """
-    yield from lines(_pieces(meaning), min(width, WIDTH))
-
-
-def _pieces(meaning: Meaning) -> Iterator[Piece]:
-    yield from _wrapped(visible(f"{meaning.word!r} in {meaning.name}"))
+def _blocks(meaning: Meaning) -> Iterator[Block]:
+    yield Prose(f"{meaning.word!r} in {meaning.name}", rest="")
     for place, occurrence in enumerate(meaning.occurrences):
-        yield from _wrapped(_occurrence(meaning, place, occurrence), hang=6)
+        yield Prose(_occurrence(meaning, place, occurrence), rest=" " * 6)
     yield ""
-    table, paired = rows(meaning), meaning.senses is None
-    yield Drawn(lambda width: _plot(table, width, paired=paired))
+    yield on_page(*_charts(meaning), Heading("Layer by layer"))
+    yield from _layers(meaning)
     if len(meaning.occurrences) > 2:
         yield ""
         yield from _matrix(meaning)
     yield ""
-    for note in notes(meaning):
-        yield from _wrapped(note)
+    yield from map(Prose, notes(meaning))
+
+
+def _layers(meaning: Meaning) -> Iterator[Block]:
+    """A layer a line; in a terminal with room for it, what is plotted stands beside the numbers."""
+    table, paired = rows(meaning), meaning.senses is None
+
+    def column(head: str, name: str) -> Column:
+        return Column(head, 8, lambda row: getattr(row, name), "{:.2f}", key=name)
+
+    columns = [Column("layer", 11, lambda row: row.name)]
+    if paired:
+        columns += [column("cosine", "across"), column("others", "others")]
+        columns.append(column("less mean", "centred_across"))
+        marks = {"o": "across", ".": "others"}
+        words = "o cosine, . others"
+    else:
+        columns += [column(name, name) for name in ("within", "across", "others")]
+        columns += [column("within -", "centred_within"), column("across -", "centred_across")]
+        marks = {"o": "within", "x": "across", ".": "others"}
+        words = "o within the groups, x across them, . others; -: less mean"
+    values = [v for row in table for v in (row.within, row.across, row.others) if v is not None]
+    low = min(0.0, *values)
+    scale = f"{f'{low:.1f}'.ljust(_PLOT - 3)}1.0"
+
+    def plotted(row: LayerMeaning) -> str:
+        cells = [" "] * _PLOT
+        for mark, name in reversed(marks.items()):
+            value = getattr(row, name)
+            if value is not None:
+                cells[round((value - low) / (1.0 - low) * (_PLOT - 1))] = mark
+        return "".join(cells).rstrip()
+
+    with_plot = [*columns, Column(scale, _PLOT + 2, plotted, align="<", key="plot")]
+    yield in_terminal(Table(with_plot, table, less=(scale,)), f"Plotted: {words}")
+    yield on_page(Table(columns, table, key="layers"))
+
+
+def _charts(meaning: Meaning) -> tuple[Chart, Chart]:
+    """The cosines as they are, and less the mean."""
+    table, paired = rows(meaning), meaning.senses is None
+    across = "the two occurrences" if paired else "across the groups"
+    groups = [] if paired else ["within"]
+
+    def chart(title: str, names: Sequence[tuple[str, str]]) -> Chart:
+        lines = [_line(table, name, said) for name, said in names]
+        ends = (0, len(table) // 2, len(table) - 1)
+        ticks = tuple((float(at), table[at].name) for at in sorted(set(ends)))
+        values = [y for line in lines for _, y in line.points if y is not None]
+        low = min(0.0, *values) if values else 0.0
+        return Chart(title, tuple(lines), ticks, low=low, high=1.0, form="{:.2f}")
+
+    said = {"within": "within the groups", "across": across, "others": "other tokens"}
+    whole = [(name, said[name]) for name in (*groups, "across", "others")]
+    centred = [(f"centred_{name}", said[name]) for name in (*groups, "across")]
+    return (
+        chart("Cosine, as it is", whole),
+        chart("Cosine, less the mean of the other tokens", centred),
+    )
+
+
+def _line(table: Sequence[LayerMeaning], name: str, said: str) -> ChartLine:
+    points: list[tuple[float, float | None]] = [
+        (float(at), getattr(row, name)) for at, row in enumerate(table)
+    ]
+    tips = tuple(
+        "" if y is None else f"{row.name}: {said} {y:.3f}"
+        for row, (_, y) in zip(table, points, strict=True)
+    )
+    return ChartLine(said, tuple(points), tips)
 
 
 def notes(meaning: Meaning) -> Iterator[str]:
@@ -131,7 +177,7 @@ def notes(meaning: Meaning) -> Iterator[str]:
         yield "The sentences hold no other tokens, so nothing tells how alike any two states are."
     pieces = {tuple(o.pieces[i] for i in o.own) for o in meaning.occurrences}
     if len(pieces) > 1:
-        listed = ", ".join(visible("+".join(p)) for p in sorted(pieces))
+        listed = ", ".join("+".join(p) for p in sorted(pieces))
         yield f"The word is not the same tokens everywhere ({listed}), so its rows differ, too."
     if any(len(p) > 1 for p in pieces):
         yield f"Several tokens make up the word; taken: {meaning.pieces.value} (--pieces)."
@@ -166,56 +212,19 @@ def _widest(meaning: Meaning) -> str:
 
 
 def _occurrence(meaning: Meaning, place: int, o: Occurrence) -> str:
-    label = "" if meaning.senses is None else f" {visible(clip(meaning.senses.labels[place], 20))}"
+    label = "" if meaning.senses is None else f" {clip(meaning.senses.labels[place], 20)}"
     before, word, behind = o.text[: o.start], o.text[o.start : o.end], o.text[o.end :]
     shown = f"{_tail(before)}[{word}]{clip(behind, 60) if len(behind) > 90 else behind}"
     times = f", {o.number} of {o.of}" if o.of > 1 else ""
     pieces = "+".join(o.pieces[i] for i in o.own)
-    return f"{place + 1:>3}{label}  {visible(shown)}  ({visible(pieces)}{times})"
+    return f"{place + 1:>3}{label}  {shown}  ({pieces}{times})"
 
 
 def _tail(text: str) -> str:
     return text if len(text) <= 90 else f"...{text[-60:]}"
 
 
-def _plot(table: tuple[Row, ...], width: int, *, paired: bool) -> Iterator[str]:
-    values = [v for r in table for v in (r.within, r.across, r.others) if v is not None]
-    low = min(0.0, *values)
-    columns = PAIRED if paired else GROUPED
-    room = width - _LAYER - sum(len(f"{c.head:>7}") for c in columns) - 2
-    if room < _LEAST_PLOT:
-        # No room beside the numbers: the plot stands below them.
-        room = width - _LAYER - 2
-    heads = [f"{c.head:>7}" for c in columns]
-    groups = [" " * _LAYER, f"{'------ cosine -----':>21}", f"{'- less mean -':>14}"]
-    if not paired:
-        heads = ["".join(heads[:3]), "".join(heads[3:])]
-    scale = f"  {f'{low:.1f}'.ljust(room - 3)}1.0"
-    lined = [[f"{'layer':<{_LAYER}}", *heads, scale]]
-    for row in table:
-        numbers = [_number(c.of(row), len(f"{c.head:>7}")) for c in columns]
-        if not paired:
-            numbers = ["".join(numbers[:3]), "".join(numbers[3:])]
-        marks = {c.mark: c.of(row) for c in reversed(columns) if c.mark}
-        lined.append([f"{row.name:<{_LAYER}}", *numbers, f"  {_line(marks, low, room)}"])
-    yield from lines([Table(lined if paired else [groups, *lined])], width)
-    plotted = ", ".join(f"{c.mark} {c.words}" for c in columns if c.mark)
-    yield from lines([f"Plotted: {plotted}"], width)
-
-
-def _number(value: float | None, width: int) -> str:
-    return f"{'-':>{width}}" if value is None else f"{value:>{width}.2f}"
-
-
-def _line(marks: dict[str, float | None], low: float, width: int) -> str:
-    cells = [" "] * width
-    for mark, value in marks.items():
-        if value is not None:
-            cells[round((value - low) / (1.0 - low) * (width - 1))] = mark
-    return "".join(cells)
-
-
-def _matrix(meaning: Meaning) -> Iterator[Piece]:
+def _matrix(meaning: Meaning) -> Iterator[Block]:
     """All pairs at the layer where the groups part furthest."""
     table = rows(meaning)
     at = max(range(2, len(table)), key=lambda i: (table[i].within or 0.0) - table[i].across)
@@ -224,14 +233,12 @@ def _matrix(meaning: Meaning) -> Iterator[Piece]:
     for square in (layer.cosines, layer.centred):
         if square is None:
             continue
-        heads = ["    ", *(f"{j + 1:>7}" for j in range(count))]
-        numbers = [
-            [f"{i + 1:>4}", *(f"{square[i][j]:>7.2f}" for j in range(count))] for i in range(count)
-        ]
-        yield Table([heads, *numbers])
+        columns = [Column("", 4, lambda row: row[0], align=">", key="occurrence")]
+        columns += [Column(str(at + 1), 7, _cell(at), "{:.2f}") for at in range(count)]
+        yield Table(columns, [(i + 1, square[i]) for i in range(count)], key="cosines")
     if count < len(meaning.occurrences):
         yield f"The first {count} of {len(meaning.occurrences)} occurrences; --json has all."
 
 
-def _wrapped(text: str, hang: int = 0) -> Iterator[Piece]:
-    yield Prose(text, rest=" " * hang)
+def _cell(at: int) -> Callable[[tuple[int, Sequence[float]]], float]:
+    return lambda row: row[1][at]

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ropewalk.report.layout import Piece, Prose, lines
-from ropewalk.report.text import visible
+from ropewalk.report.document import Block, Document, Prose
 from ropewalk.tables.vocabulary import display
 
 if TYPE_CHECKING:
@@ -18,12 +17,14 @@ _SHOWN = 12
 """New rows that are named one by one."""
 
 
-def resize_lines(found: ResizedCheckpoint, width: int) -> Iterator[str]:
-    """The whole report, in lines of at most `width` cells."""
-    return lines(_pieces(found), width)
+def document(found: ResizedCheckpoint) -> Document:
+    """What each table became, and what each new row was made from."""
+    title = f"{found.model}: resized"
+    question = f"What did resizing make of {found.model}?"
+    return Document(title, tuple(_blocks(found)), "ropewalk table resize", question, width=100)
 
 
-def resize_document(found: ResizedCheckpoint) -> dict[str, object]:
+def values(found: ResizedCheckpoint) -> dict[str, object]:
     """The same as plain values, every row among them."""
     tokens = dict(found.added)
     return {
@@ -52,13 +53,13 @@ def resize_document(found: ResizedCheckpoint) -> dict[str, object]:
     }
 
 
-def _pieces(found: ResizedCheckpoint) -> Iterator[Piece]:
+def _blocks(found: ResizedCheckpoint) -> Iterator[Block]:
     told = found.resized
-    yield f"{visible(found.model)}: {found.rows_before:,} -> {found.rows:,} rows"
-    yield Prose(visible(found.tie), "  ", "  ")
+    yield f"{found.model}: {found.rows_before:,} -> {found.rows:,} rows"
+    yield Prose(found.tie, "  ", "  ")
     for table in told.tables:
         yield Prose(
-            f"{visible(table.name)}: {table.rows_before:,} -> {table.rows_after:,} rows, the first "
+            f"{table.name}: {table.rows_before:,} -> {table.rows_after:,} rows, the first "
             f"{table.kept:,} as they were (sha256 {table.hash_after[:12]})",
             "  ",
             "    ",
@@ -83,12 +84,12 @@ def _pieces(found: ResizedCheckpoint) -> Iterator[Piece]:
             "    ",
         )
     yield ""
-    yield Prose(f"written to {visible(str(found.path))}, and read back as it was meant")
+    yield Prose(f"written to {found.path!s}, and read back as it was meant")
     if found.left_out:
-        yield Prose(f"left behind: {visible(', '.join(found.left_out))}")
+        yield Prose(f"left behind: {', '.join(found.left_out)}")
 
 
 def _row(origin: RowOrigin, token: str | None) -> str:
-    shown = "" if token is None else f" {visible(display(token.encode()))}"
+    shown = "" if token is None else f" {display(token.encode())}"
     sources = f" (rows {', '.join(map(str, origin.sources))})" if origin.sources else ""
     return f"row {origin.row}{shown}: {origin.made}{sources}"

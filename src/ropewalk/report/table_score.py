@@ -1,92 +1,144 @@
-"""Scores of a table, and of every layer of its model, in a terminal of 80 columns."""
+"""Scores of a table, and of every layer of its model, as documents."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from ropewalk.report.layout import Drawn, Piece, Prose, Table, fit, lines
-from ropewalk.report.text import clip, visible
+from ropewalk.report.document import (
+    Block,
+    Chart,
+    ChartLine,
+    Column,
+    Document,
+    Prose,
+    Table,
+    on_page,
+)
+from ropewalk.report.table_words import clipped
+from ropewalk.report.text import clip
 
 if TYPE_CHECKING:
     from ropewalk.explain.layer_score import LayerScores
-    from ropewalk.tables.score.benchmarks import AnalogyScore, AnalogySection, PairScore
+    from ropewalk.tables.score.benchmarks import AnalogyScore, PairScore
 
-WIDTH = 80
 NAME = 30
-_LAYER = 11
-"""Cells of a layer's name."""
-_LEAST_PLOT = 16
+_PLOT = 30
+"""Cells of the plot of layers."""
 
 
-def pair_lines(scores: Sequence[PairScore]) -> Iterator[Piece]:
+def document(
+    title: str,
+    pairs: Sequence[PairScore],
+    analogies: Sequence[AnalogyScore],
+    used: Counter[str],
+    *,
+    fold: bool,
+) -> Document:
+    """The scores of a table: judged pairs, analogies, and how words were found."""
+    blocks: list[Block] = [*_pairs(pairs), ""] if pairs else []
+    for score in analogies:
+        blocks += [_analogies(score), ""]
+    blocks.append(_form(used, fold=fold))
+    question = f"How well does the table of {title} know words?"
+    return Document(f"{title}: scores", tuple(blocks), "ropewalk table score", question)
+
+
+def layers_document(title: str, found: LayerScores) -> Document:
+    """The scores of every layer of a model."""
+    question = f"At which layer does {title} know words best?"
+    blocks = tuple(_layer_blocks(found))
+    return Document(f"{title}: scores by layer", blocks, "ropewalk table score", question)
+
+
+def _pairs(scores: Sequence[PairScore]) -> Iterator[Block]:
     """Judged pairs: correlations and coverage, a line for each benchmark."""
-    heads = (f"{'Spearman':>9}", f"{'Pearson':>9}", f"{'pairs':>14}", f"{'unknown':>10}")
-    table = [(f"{'judged pairs':<{NAME}}", *heads)]
-    for score in scores:
-        covered = f"{score.used:,} of {score.total:,}"
-        figures = (f"{_number(score.spearman):>9}", f"{_number(score.pearson):>9}")
-        table.append((_name(score.name), *figures, f"{covered:>14}", f"{score.oov_ratio:>9.1f}%"))
-    yield Table(table)
+    columns = (
+        Column("judged pairs", NAME, lambda score: score.name, _name),
+        Column("Spearman", 9, lambda score: score.spearman, "{:.3f}"),
+        Column("Pearson", 9, lambda score: score.pearson, "{:.3f}"),
+        Column("pairs", 14, lambda score: f"{score.used:,} of {score.total:,}"),
+        Column("unknown", 10, lambda score: score.oov_ratio, "{:.1f}%"),
+    )
+    yield Table(columns, scores, key="pairs")
     for score in scores:
         yield from _words(score.name, score.missing, "no token of their own")
         yield from _words(score.name, score.no_direction, "rows of zeros, NaN or infinity")
 
 
-def analogy_lines(score: AnalogyScore) -> Iterator[Piece]:
+def _analogies(score: AnalogyScore) -> Table:
     """Analogies: accuracy and coverage, a line for each section."""
-    heads = (f"{'accuracy':>9}", f"{'correct':>9}", f"{'questions':>18}")
-    table = [(_name(score.name + ", 3CosAdd"), *heads)]
-    yield Table([*table, *map(_section, (*score.sections, score.whole))])
+    columns = (
+        Column(clipped(f"{score.name}, 3CosAdd", NAME - 1), NAME, lambda each: each.name, _name,
+               key="section"),
+        Column("accuracy", 9, lambda each: each.accuracy, "{:.1%}"),
+        Column("correct", 9, lambda each: each.correct, "{:,}"),
+        Column("questions", 18, lambda each: f"{each.asked:,} of {each.total:,}"),
+    )  # fmt: skip
+    return Table(columns, (*score.sections, score.whole), key="analogies")
 
 
-def form_line(used: Counter[str], *, fold: bool) -> Iterator[Piece]:
+def _form(used: Counter[str], *, fold: bool) -> Prose:
     """Which spelling the words were found in, and whether case counted."""
     found = ", ".join(f"{count:,} {form}" for form, count in used.most_common())
     case = "case folded where needed" if fold else "case counts (--fold)"
-    yield from _wrapped(f"Words found: {found or 'none'}; {case}.")
+    return _said(f"Words found: {found or 'none'}; {case}.")
 
 
-def layer_lines(found: LayerScores) -> Iterator[Piece]:
+def _layer_blocks(found: LayerScores) -> Iterator[Block]:
     """Spearman by layer, of the first benchmark as a plot; less the mean beside it."""
     names = [score.name for score in found.layers[0].scores]
-    yield from _wrapped(
-        f"Spearman by layer, each word put into {visible(repr(clip(found.frame, 60)))}"
+    yield _said(
+        f"Spearman by layer, each word put into {clip(found.frame, 60)!r}"
         f"{' (alone)' if found.frame == '{}' else ''}; of several tokens the "
         f"{found.pieces.value}. o as it is, + less the mean of all words."
     )
-    yield Drawn(lambda width: _layers(found, names, width))
+    yield _layer_table(found, names[:2])
+    yield on_page(*(_chart(found, number, name) for number, name in enumerate(names)))
     if len(names) > 2:
-        yield from _wrapped(f"The first two of {len(names)} benchmarks; --json has all.")
+        yield _said(f"The first two of {len(names)} benchmarks; --json has all.")
     for number, name in enumerate(names):
-        yield from _wrapped(_verdict(found, number, name))
+        yield _said(_verdict(found, number, name))
 
 
-def _layers(found: LayerScores, names: Sequence[str], width: int) -> Iterator[str]:
-    """The layers' numbers, and beside or below them the plot of the first benchmark."""
-    heads = [f"{visible(clip(n, 10))[:10]:>11}{'less mean':>10}" for n in names[:2]]
-    room = width - _LAYER - 21 * len(heads) - 2
-    if room < _LEAST_PLOT:
-        room = width - _LAYER - 2
-    values = [
-        s.spearman or 0.0 for layer in found.layers for s in (layer.scores[0], layer.centred[0])
-    ]
-    # From nothing to perfect, so that small steps look small.
-    low = min(0.0, *values)
-    scale = f"  {f'{low:.1f}'.ljust(room - 3)}1.0"
-    table = [[f"{'layer':<{_LAYER}}", *heads, scale]]
-    for layer in found.layers:
-        numbers = [
-            f"{_number(a.spearman):>11}{_number(b.spearman):>10}"
-            for a, b in list(zip(layer.scores, layer.centred, strict=True))[:2]
+def _layer_table(found: LayerScores, names: Sequence[str]) -> Table:
+    def of(kept: str, at: int) -> Callable[[Any], object]:
+        return lambda layer: getattr(layer, kept)[at].spearman
+
+    columns = [Column("layer", 11, lambda layer: layer.name)]
+    for at, name in enumerate(names):
+        columns += [
+            Column(name[:10], 11, of("scores", at), "{:.3f}", key=name),
+            Column("less mean", 10, of("centred", at), "{:.3f}", key=f"{name} less mean"),
         ]
-        cells = [" "] * room
+    first = [s for layer in found.layers for s in (layer.scores[0], layer.centred[0])]
+    # From nothing to perfect, so that small steps look small.
+    low = min(0.0, *(score.spearman or 0.0 for score in first))
+
+    def plotted(layer: Any) -> str:
+        cells = [" "] * _PLOT
         for mark, score in (("+", layer.centred[0]), ("o", layer.scores[0])):
             if score.spearman is not None:
-                cells[round((score.spearman - low) / (1.0 - low) * (room - 1))] = mark
-        table.append([f"{layer.name:<{_LAYER}}", *numbers, f"  {''.join(cells)}"])
-    yield from lines([Table(table)], width)
+                cells[round((score.spearman - low) / (1.0 - low) * (_PLOT - 1))] = mark
+        return "".join(cells).rstrip()
+
+    scale = f"{f'{low:.1f}'.ljust(_PLOT - 3)}1.0"
+    columns.append(Column(scale, _PLOT + 2, plotted, align="<", key="plot"))
+    return Table(columns, found.layers, less=(scale,), key="layers")
+
+
+def _chart(found: LayerScores, number: int, name: str) -> Chart:
+    def line(said: str, kept: Callable[[Any], Any]) -> ChartLine:
+        scores = [kept(layer)[number].spearman for layer in found.layers]
+        return ChartLine(said, tuple((float(at), score) for at, score in enumerate(scores)))
+
+    lines = (
+        line("as it is", lambda layer: layer.scores),
+        line("less the mean", lambda layer: layer.centred),
+    )
+    ends = ((0.0, found.layers[0].name), (float(len(found.layers) - 1), found.layers[-1].name))
+    return Chart(f"{name}: Spearman by layer", lines, ends, low=0.0, high=1.0, form="{:.2f}")
 
 
 def _verdict(found: LayerScores, number: int, name: str) -> str:
@@ -100,32 +152,23 @@ def _verdict(found: LayerScores, number: int, name: str) -> str:
         ),
         key=lambda pair: pair[1],
     )
-    return (
-        f"{visible(name)}: the raw table has {_number(table)}; the best layer, {best}, {score:.3f}."
-    )
+    return f"{name}: the raw table has {_number(table)}; the best layer, {best}, {score:.3f}."
 
 
-def _section(section: AnalogySection) -> tuple[str, ...]:
-    accuracy = "-" if section.accuracy is None else f"{section.accuracy:.1%}"
-    covered = f"{section.asked:,} of {section.total:,}"
-    figures = (f"{accuracy:>9}", f"{section.correct:>9,}", f"{covered:>18}")
-    return (_name(section.name), *figures)
-
-
-def _words(name: str, words: Sequence[str], why: str) -> Iterator[Piece]:
+def _words(name: str, words: Sequence[str], why: str) -> Iterator[Block]:
     if words:
-        listed = ", ".join(visible(clip(word, 24)) for word in words[:6])
+        listed = ", ".join(clip(word, 24) for word in words[:6])
         more = ", ..." if len(words) > 6 else ""
-        yield from _wrapped(f"{visible(name)}: {len(words):,} words have {why}: {listed}{more}")
+        yield _said(f"{name}: {len(words):,} words have {why}: {listed}{more}")
 
 
 def _name(name: str) -> str:
-    return f"{fit(visible(name), NAME - 1)} "
+    return clipped(name, NAME - 1)
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _wrapped(text: str) -> Iterator[Piece]:
-    yield Prose(text, rest="  ")
+def _said(text: str) -> Prose:
+    return Prose(text, rest="  ")

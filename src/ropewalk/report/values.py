@@ -122,4 +122,5 @@ def _map(block: HeatMap) -> dict[str, object]:
         "rows": list(block.rows),
         "shares": [[each.share for each in row] for row in block.fields],
         "texts": [[each.text for each in row] for row in block.fields],
+        "below": [{"name": name.strip(), "texts": list(texts)} for name, texts, _ in block.below],
     }

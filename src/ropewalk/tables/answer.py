@@ -165,7 +165,7 @@ def cos_mul(
     check_k(k, rows)
     units = unit_rows(np.concatenate([plus, minus]))
     scores, norms = np.full(rows, -np.inf), np.empty(rows)
-    # Rows without direction give no score, and are told by their norms.
+    # Rows without direction give no score; their norms show which they are.
     with np.errstate(all="ignore"):
         for start, tile in stretches(table, _TILE_ROWS):
             wide = doubles(tile)

@@ -213,7 +213,7 @@ def _slice(given: slice) -> slice:
         ends.append(whole)
     if ends[2] is not None and ends[2] < 1:
         raise UsageError(
-            f"the slice's step is {ends[2]}; tensors have no slices backwards. Turn the rows round "
+            f"the slice's step is {ends[2]}; tensors have no slices backwards. Reverse the rows "
             "with flip(0), or give range(...)"
         )
     return slice(*ends)
@@ -227,7 +227,7 @@ def _listed(given: Any, what: str) -> Array:
     plain = _plain(given, kinds, what)
     if len(kinds) > 1:
         raise UsageError(
-            f"the index mixes bools with numbers, and {what} cannot tell a mask from ids in it"
+            f"the index mixes bools with numbers, and {what} cannot know a mask from ids in it"
         )
     try:
         return np.array(plain, np.bool_ if "bools" in kinds else np.int64)
@@ -238,7 +238,7 @@ def _listed(given: Any, what: str) -> Array:
 
 
 def _plain(given: Any, kinds: set[str], what: str) -> Any:
-    """Nested lists with Python's own ints and bools in them; `kinds` hears which."""
+    """Nested lists with Python's own ints and bools in them; `kinds` collects which."""
     if isinstance(given, list | tuple | range):
         return [_plain(each, kinds, what) for each in given]
     if isinstance(given, np.ndarray) or _is_tensor(given):

@@ -207,13 +207,13 @@ def _aligned(
     if sums.cross is None or len(sums.kept) < 2:
         return None
     left, _, right = torch.linalg.svd(sums.cross)
-    turn = left @ right
+    rotation = left @ right
     kept = torch.zeros(len(shared), dtype=torch.bool)
     kept[sums.kept] = True
     moved = _Moved(len(shared))
     for at, x, y in _tiles(one, other, shared):
         fine = kept[at]
-        moved.add(at[fine], x[fine] @ turn, y[fine])
+        moved.add(at[fine], x[fine] @ rotation, y[fine])
     return moved.done()
 
 
@@ -336,9 +336,9 @@ def _pair(mine: Vocabulary, rows: int, theirs: Vocabulary, other_rows: int) -> S
         if len(a) == len(b) == 1:
             pairs.append((a[0], b[0]))
         elif a and b:
-            told = list(_by_piece(a, b, here, there))
-            pairs += told
-            several += max(len(a), len(b)) - len(told)
+            paired = list(_by_piece(a, b, here, there))
+            pairs += paired
+            several += max(len(a), len(b)) - len(paired)
     pairs.sort()
     rule = "by the bytes of their tokens"
     if _loses_spaces(mine) is not _loses_spaces(theirs):

@@ -178,7 +178,7 @@ class EmbeddingTable:
     def as_used(self) -> EmbeddingTable:
         """The rows as the model uses them: scaled, or normed, where it does so after the lookup.
 
-        Raises UsageError where the configuration does not tell, and for tables other than the
+        Raises UsageError where the configuration does not say, and for tables other than the
         input's, which are used as they are.
         """
         if self.role != "input":
@@ -319,7 +319,7 @@ class ModelTables:
                 else f"write tie_word_embeddings into {self.facts.where}"
             )
             raise UsageError(
-                f"{self.checkpoint.path}: {self.tie.sentence}, so its output table cannot be told; "
+                f"{self.checkpoint.path}: {self.tie.sentence}, so its output table is not known; "
                 f"{remedy}, or choose a tensor with tensor=NAME"
             )
         listed = self.candidates(role)

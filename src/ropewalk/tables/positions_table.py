@@ -165,8 +165,8 @@ def _autocorrelation(series: Tensor) -> Tensor:
     import torch
 
     n = series.shape[0]
-    turned = torch.fft.rfft(series, 2 * n, dim=0)
-    power = turned.real.square() + turned.imag.square()
+    spectrum = torch.fft.rfft(series, 2 * n, dim=0)
+    power = spectrum.real.square() + spectrum.imag.square()
     summed: Tensor = torch.fft.irfft(power.sum(1), 2 * n)
     return summed[:n]
 
@@ -193,7 +193,7 @@ STEP_ROWS = 16
 
 @short
 @dataclass(frozen=True, slots=True)
-class Band:
+class UsualBand:
     """What is usual: the `median`, and how far from it is still usual."""
 
     median: float
@@ -203,7 +203,7 @@ class Band:
 @short
 @dataclass(frozen=True, slots=True)
 class TrainedEnd:
-    """`effective` positions come before the end in which rows fall away; None: cannot be told.
+    """`effective` positions come before the end in which rows fall away; None: not known.
 
     `chance` is the cosine that independent rows may have, `cosines` and `norms` the usual bands,
     None where no row is nearer to the one before than chance. `apart` are positions before the
@@ -213,8 +213,8 @@ class TrainedEnd:
     rows: int
     effective: int | None
     chance: float
-    cosines: Band | None
-    norms: Band | None
+    cosines: UsualBand | None
+    norms: UsualBand | None
     apart: tuple[int, ...]
 
     @property
@@ -330,11 +330,11 @@ def _parted(values: Tensor, position: int) -> float:
     return float(nan_to_num(whole - whole.nanmean()).square().sum()) - sum(spread)
 
 
-def _band(values: Tensor) -> Band:
+def _band(values: Tensor) -> UsualBand:
     """Median, and SIGMAS deviations as of a normal distribution, LEAST of the median at least."""
     median = float(values.nanmedian())
     deviation = 1.4826 * float((values - median).abs().nanmedian())
-    return Band(median, max(SIGMAS * deviation, LEAST * abs(median)))
+    return UsualBand(median, max(SIGMAS * deviation, LEAST * abs(median)))
 
 
 def _end(falls: list[bool]) -> int:

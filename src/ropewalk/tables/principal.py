@@ -202,7 +202,7 @@ def finite_rows(rows: Tensor) -> Tensor:
 QUERIES = 4096
 """Rows whose neighbours are looked for in one pass over the table."""
 
-Told = Callable[[int, int], None]
+Share = Callable[[int, int], None]
 """Called with how many rows have their neighbours, and of how many."""
 
 
@@ -285,11 +285,11 @@ def project(
 
 
 def nearest(
-    table: EmbeddingTable, shown: Projection, k: int, told: Told | None = None
+    table: EmbeddingTable, shown: Projection, k: int, share: Share | None = None
 ) -> ShownNeighbours:
     """The `k` nearest of every shown row among the shown rows, by cosine over the whole width.
 
-    Exact, ties by row. `told` hears of the progress. Raises UsageError for fewer than one, or
+    Exact, ties by row. `share` is called with the progress. Raises UsageError for fewer than one, or
     more than there are other rows with a direction.
     """
     import torch
@@ -313,8 +313,8 @@ def nearest(
         found = neighbours(table, vectors, k, exclude=[[row] for row in own.tolist()], among=among)
         at[place[own]] = place[found.ids]
         cosines[place[own]] = found.scores.float()
-        if told is not None:
-            told(start + len(own), len(ids))
+        if share is not None:
+            share(start + len(own), len(ids))
     return ShownNeighbours(at, cosines)
 
 

@@ -7,7 +7,7 @@ that drag the mean, new rows that were to be sampled and are all the mean.
 New rows come from one of three rules. The mean of the trained rows keeps the model's predictions
 close to what they were (Hewitt, "Initializing New Word Embeddings for Pretrained Language Models",
 2021): a new token then takes at most its even share of the probability. Sampling around the mean
-tells new tokens apart. The mean of the pieces into which the old tokenizer cuts the new token
+keeps new tokens apart. The mean of the pieces into which the old tokenizer cuts the new token
 keeps what the model knows of them.
 """
 
@@ -125,10 +125,10 @@ def resize(
     origins: list[RowOrigin] = []
     for name, owner, key in pairs:
         old: nn.Parameter = getattr(owner, key)
-        new, told = _changed(name, old, plan, trained, way)
+        new, made = _changed(name, old, plan, trained, way)
         changes.append((owner, key, nn.Parameter(new, requires_grad=old.requires_grad)))
         reports.append(_report(name, old, new, plan.kept))
-        origins = origins or told
+        origins = origins or made
     for owner, key, parameter in changes:
         setattr(owner, key, parameter)
     table.num_embeddings = plan.rows

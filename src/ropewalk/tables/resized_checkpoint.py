@@ -204,7 +204,7 @@ def _resized(
     module.weight = weight
     if head is not None and tables.tie.head in (None, table.name):
         head.weight = weight
-    told = resize(
+    done = resize(
         module,
         tokens,
         old_tokens=owned,
@@ -214,7 +214,7 @@ def _resized(
         dropping=range(tokens, table.rows) if options.drop else range(0),
         head=head,
     )
-    if (told.tables[0].rows_after, tokens) == (table.rows, owned):
+    if (done.tables[0].rows_after, tokens) == (table.rows, owned):
         raise UsageError(
             f"{tables.title} has {table.rows:,} rows for {owned:,} tokens, and stays as it is; "
             "give new tokens (--add, --tokens), more rows (--rows), or a --multiple"
@@ -224,8 +224,8 @@ def _resized(
         changed |= {n: head.weight for n in names if n == tables.tie.head}
         changed |= {n: head.bias for n in names if n != tables.tie.head}
     called = {"table": table.name, "head": tables.tie.head or table.name, "head.bias": names[-1:]}
-    reports = [replace(t, name="".join(called[t.name])) for t in told.tables]
-    return replace(told, tables=tuple(reports)), {n: p.detach() for n, p in changed.items()}
+    reports = [replace(t, name="".join(called[t.name])) for t in done.tables]
+    return replace(done, tables=tuple(reports)), {n: p.detach() for n, p in changed.items()}
 
 
 def _head(tables: ModelTables, table: EmbeddingTable) -> tuple[Any, list[str]]:

@@ -1,7 +1,7 @@
 """The rows of a table nearest to a vector: exact, by cosine, in one pass over the table.
 
 The pass is made in float32 over the rows as they are stored. Every row that may be among the
-nearest by what float32 can tell is then scored again in double precision, so that scores, their
+nearest, as far as float32 can say, is then scored again in double precision, so that scores, their
 order and ties are the same on every path and every machine. Order: higher score first, and of
 equal scores the lower id. `search` takes and returns arrays, `neighbours` tensors.
 """
@@ -37,7 +37,7 @@ _PAIRS_AT_ONCE = 1 << 21
 _GROUP = 64
 """Rows whose best score is looked at before their own."""
 _SAFE = (2.0**-100, 2.0**126)
-"""Squares of rows of which float32 can tell the cosine."""
+"""Squares of rows whose cosine float32 can compute."""
 
 
 @short
@@ -207,7 +207,7 @@ class _Search:
         return np.maximum(np.nextafter(cut, np.float32(-np.inf)), np.float32(-2.0))
 
     def _take_doubtful(self, start: int, rows: Array, doubtful: Array) -> None:
-        """Take rows of which float32 tells nothing, for every query that they are not kept from."""
+        """Take rows whose cosine float32 cannot compute, for every query that they are not kept from."""
         queries = np.arange(len(self._exact))
         query, row = np.repeat(queries, len(doubtful)), np.tile(doubtful, len(queries))
         size = len(self._among) if self._among is not None else 1 << 40
@@ -244,7 +244,7 @@ class _Search:
 
 
 def _doubtful(squares: Array, out: Array | None) -> Array:
-    """The rows of whose cosine float32 tells nothing by their squares (n,), out or not."""
+    """The rows whose cosine float32 cannot compute, by their squares (n,), out or not."""
     low, high = _SAFE
     # A minimum is NaN if any is.
     if len(squares) and squares.min() > low and squares.max() < high:

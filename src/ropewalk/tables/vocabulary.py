@@ -5,7 +5,7 @@ A key is what the token adds to a text: b" the" for the `Ġthe` of a byte-level 
 spaces, so its keys are its pieces: b"##ing" goes on with a word, b"ing" begins one. Several rows
 may have one key (the byte `<0x41>` and the piece `A`), and a row may have none.
 
-`display` shows a key as text that can be printed anywhere and turned back. Tokens of byte-level
+`display` shows a key as text that can be printed anywhere and read back. Tokens of byte-level
 vocabularies need not be valid UTF-8, and a replacement character would make different tokens look
 alike. So a byte that is no part of a printable character is written `<0xE4>`; a space is `␣`, so
 that it shows at either end; and whatever in a token's own text looks like one of these is written
@@ -205,7 +205,7 @@ def _plain(text: str) -> bytes:
 
 
 class Shape(StrEnum):
-    """The groups by which tokens of one look can be told from others on a map."""
+    """The groups by which tokens are coloured on a map."""
 
     SPACED = "begins a word"
     WORD = "no space before"

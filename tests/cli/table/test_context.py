@@ -67,10 +67,10 @@ def test_the_page_is_well_formed_draws_every_layer_and_escapes_the_sentences(
     text = page.read_text()
     assert "<script" not in text
     assert "\u202e" not in text
-    svg = re.findall(r"<svg width.*?</svg>", text, re.DOTALL)
+    svg = re.findall(r'<svg class="chart broad".*?</svg>', text, re.DOTALL)
     plot = ET.fromstring(svg[0])  # noqa: S314
     # Four layers, each with a cosine and what others have.
-    assert len(plot.findall("circle")) == 8
+    assert len(plot.findall(".//circle")) == 8
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from ropewalk import audit_spec
+import ropewalk
 from ropewalk.decoder import Decoder, DecoderConfig, Position
 from ropewalk.dialects.hf import read_config
 from ropewalk.rope.spec import (
@@ -48,7 +48,7 @@ def test_a_saved_decoder_says_which_encoding_it_has(position: Position, tmp_path
     assert group.encoding == KINDS[position]
     assert group.softmax.factor == 1.0
     assert (spec.claimed.tokens, spec.claimed.stated) == (128, True)
-    assert audit_spec(spec) is not None
+    assert ropewalk.audit(spec) is not None
 
 
 def test_the_raw_index_is_said_to_have_no_row(tmp_path: Path) -> None:

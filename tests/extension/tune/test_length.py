@@ -14,8 +14,9 @@ import pytest
 
 from ropewalk.errors import LengthError
 from ropewalk.extension.tune import length
-from ropewalk.extension.tune.session import Listener, tune
+from ropewalk.extension.tune.session import tune
 from ropewalk.extension.tune.settings import TuneSettings, parse_mix
+from ropewalk.listener import Listener
 
 Settings = Callable[..., TuneSettings]
 

@@ -136,7 +136,7 @@ def test_a_document_longer_than_the_window_is_refused_where_its_positions_run_on
 def test_without_tensorboard_a_note_names_what_to_install_and_the_steps_are_kept(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ropewalk.extension.tune.session import Listener
+    from ropewalk.listener import Listener
 
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)

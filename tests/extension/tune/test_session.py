@@ -149,7 +149,7 @@ def test_a_time_that_is_up_ends_training_and_the_model_is_written(
     plain: Tuned, checkpoint: Path, documents: Path, tmp_path: Path
 ) -> None:
     """One step is taken in any case; the same command shows the run, and takes no other."""
-    from ropewalk.report.tune_text import tune_lines
+    from ropewalk.report import document_of, terminal
 
     said = "the time given ended training at step 1 of 6, where the rate was 5.00e-04"
     for _ in range(2):
@@ -157,10 +157,10 @@ def test_a_time_that_is_up_ends_training_and_the_model_is_written(
         assert done is not None
         assert losses(done) == pytest.approx(losses(plain)[:1], abs=1e-6)
         assert (done.model / "model.safetensors").exists()
-        assert said in "\n".join(tune_lines(done))
+        assert said in terminal(document_of(done))
     kept = tmp_path / "out" / "checkpoints"
     assert [each.name for each in kept.iterdir()] == ["step-00000001"]
-    assert "the time given" not in "\n".join(tune_lines(plain))
+    assert "the time given" not in terminal(document_of(plain))
 
 
 def test_a_gate_that_fails_keeps_the_model_apart(

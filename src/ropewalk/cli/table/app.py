@@ -16,12 +16,12 @@ from ropewalk.cli.table.context import context_command
 from ropewalk.cli.table.export import export_command
 from ropewalk.cli.table.health import health_command
 from ropewalk.cli.table.maps import clusters_command, map_command
+from ropewalk.cli.table.nearest import near_command, similarity_command
 from ropewalk.cli.table.options import AsJson
 from ropewalk.cli.table.overview import print_overview
 from ropewalk.cli.table.positions import positions_command
 from ropewalk.cli.table.resize import resize_command
 from ropewalk.cli.table.score import score_command
-from ropewalk.cli.table.words import near_command, similarity_command
 from ropewalk.errors import UsageError
 
 

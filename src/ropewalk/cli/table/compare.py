@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ropewalk.cli.completion import tables
-from ropewalk.cli.output import columns, show
+from ropewalk.cli.output import show
 from ropewalk.cli.table.options import (
     TABLE,
     AsJson,
@@ -19,7 +19,7 @@ from ropewalk.cli.table.options import (
     identity_note,
     model_of,
     opened,
-    print_json,
+    print_answer,
 )
 from ropewalk.report.document import Prose
 
@@ -65,7 +65,7 @@ def compare_command(
     view: View = ViewName.RAW,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two checkpoints' rows: shared tokens, what moved most, as is and turned.
+    """Compare two checkpoints' rows: shared tokens, what moved most, as is and rotated.
 
     Tokens are paired by their bytes, never by id. Both tables are read tile by tile.
     """
@@ -77,19 +77,17 @@ def compare_command(
         two = open_table(other, role.value, tensor=other_tensor, view=view.value)
         shown.say("comparing the rows")
         found = compare(one, two, k=neighbours, sample=sample, seed=seed)
-    if as_json:
-        print_json("compare", _document(found, (model_of(context), other), top, seed))
-        return
-    from ropewalk.report.table_compare import compare_lines
-    from ropewalk.report.text import visible
+    from ropewalk.report.table_compare import document
 
-    for line in compare_lines(found, (model_of(context), other), top, columns()):
-        typer.echo(line)
-    notes = (Prose(f"{name}: {visible(t.line())}") for name, t in (("A", one), ("B", two)))
-    show("", *notes, *identity_note(context))
+    names = (model_of(context), other)
+    values = _values(found, names, top, seed)
+    print_answer("compare", document(found, names, top), values, as_json=as_json)
+    if not as_json:
+        notes = (Prose(f"{name}: {table.line()}") for name, table in (("A", one), ("B", two)))
+        show("", *notes, *identity_note(context))
 
 
-def _document(
+def _values(
     found: TableComparison, names: tuple[str, str], top: int, seed: int
 ) -> dict[str, object]:
     tables = [

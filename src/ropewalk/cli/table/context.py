@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ropewalk.cli.output import columns
 from ropewalk.cli.progress import Progress
-from ropewalk.cli.table.options import AsJson, model_of, print_json
+from ropewalk.cli.table.options import AsJson, model_of, print_answer
 
 if TYPE_CHECKING:
     from ropewalk.explain.meaning import Meaning
@@ -59,18 +58,15 @@ def context_command(
     other tokens of the sentences are there, and the cosines after their mean is taken away.
     """
     found = _meaning(model_of(context), word, sentences, occurrence, pieces, groups)
+    from ropewalk.report.table_context import document
+
+    made = document(found)
     if html is not None:
         from ropewalk.files import write_whole
-        from ropewalk.report.table_context_html import context_html
+        from ropewalk.report import html as page_of
 
-        write_whole(html, context_html(found))
-    if as_json:
-        print_json("context", _document(found))
-        return
-    from ropewalk.report.table_context import context_lines
-
-    for line in context_lines(found, columns()):
-        typer.echo(line)
+        write_whole(html, page_of(made))
+    print_answer("context", made, _values(found), as_json=as_json)
 
 
 def _meaning(
@@ -144,7 +140,7 @@ def _number(occurrence: str | None) -> int | None:
     return int(occurrence)
 
 
-def _document(found: Meaning) -> dict[str, object]:
+def _values(found: Meaning) -> dict[str, object]:
     held = dataclasses.asdict(found)
     for occurrence in held["occurrences"]:
         occurrence["special"] = sorted(occurrence["special"])

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from ropewalk.cli.output import columns
 from ropewalk.cli.table.options import (
     AsJson,
     Role,
@@ -17,7 +16,7 @@ from ropewalk.cli.table.options import (
     at_work,
     close,
     opened,
-    print_json,
+    print_answer,
 )
 
 MOST = 100_000
@@ -47,7 +46,7 @@ def health_command(
     from dataclasses import asdict
 
     from ropewalk.errors import UsageError
-    from ropewalk.report.table_health import health_lines
+    from ropewalk.report.table_health import document
     from ropewalk.tables.health.check import HealthOptions, check_health
 
     asked = HealthOptions(top, sample, seed, all_rows, rows_of(unused))
@@ -59,13 +58,10 @@ def health_command(
         table = opened(context, role, tensor, view)
         shown.say(f"reading {table.rows:,} rows about five times")
         health = check_health(table, asked, shown.note)
-    if as_json:
-        document = asdict(health) | {"table": table.name, "role": table.role, "view": table.view}
-        print_json("health", document)
-        return
-    for line in health_lines(health, columns()):
-        typer.echo(line)
-    close(context, table)
+    values = asdict(health) | {"table": table.name, "role": table.role, "view": table.view}
+    made = document(health, table.tables.title)
+    print_answer("health", made, values, as_json=as_json)
+    close(context, table, as_json=as_json)
 
 
 def rows_of(text: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ropewalk.cli.output import columns, show
+from ropewalk.cli.output import show
 from ropewalk.cli.table.options import (
     AllRows,
     AsJson,
@@ -19,6 +19,7 @@ from ropewalk.cli.table.options import (
     at_work,
     close,
     opened,
+    print_answer,
     print_json,
 )
 from ropewalk.report.document import Prose
@@ -51,8 +52,7 @@ def map_command(
     """Draw a table's rows on their two widest axes, as one page that needs no network."""
     from ropewalk.errors import UsageError
     from ropewalk.files import write_whole
-    from ropewalk.report.table_map_html import facts, map_html
-    from ropewalk.report.text import visible
+    from ropewalk.report.table_map import facts, map_html
     from ropewalk.tables.clusters import cluster
     from ropewalk.tables.principal import nearest, project
 
@@ -79,8 +79,8 @@ def map_command(
         counts = {"shown": len(placed), "of": placed.chosen.of, "shares": placed.axes.shares}
         print_json("map", {"page": str(html), "bytes": len(page.encode()), **counts, **about})
         return
-    show(f"{visible(str(html))}: {len(placed):,} rows, {len(page.encode()):,} bytes")
-    show(*(Prose(visible(words), f"{name:<12}", " " * 12) for name, words in lines[:-1]))
+    show(f"{html}: {len(placed):,} rows, {len(page.encode()):,} bytes")
+    show(*(Prose(words, f"{name:<12}", " " * 12) for name, words in lines[:-1]))
     close(context, table)
 
 
@@ -101,16 +101,12 @@ def clusters_command(
     as_json: AsJson = False,
 ) -> None:
     """Put rows into K clusters of like direction: sizes, central tokens, how tight they are."""
-    from ropewalk.report.table_clusters import cluster_lines, document
+    from ropewalk.report.table_clusters import document, values
     from ropewalk.tables.clusters import cluster
 
     with at_work("opening the table") as shown:
         table = opened(context, role, tensor, view)
         shown.say(f"putting rows into {number} clusters")
         found = cluster(table, number, seed=seed, fitted=fitted, all_rows=all_rows)
-    if as_json:
-        print_json("clusters", document(found, table))
-        return
-    for line in cluster_lines(found, table, columns()):
-        typer.echo(line)
-    close(context, table)
+    print_answer("clusters", document(found, table), values(found, table), as_json=as_json)
+    close(context, table, as_json=as_json)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ropewalk.cli import options
+from ropewalk.cli import options, output
 from ropewalk.cli.output import show
 from ropewalk.cli.progress import PATIENCE, Progress
-from ropewalk.report.document import Block, Prose, ToCopy
+from ropewalk.report.document import Block, Document, Prose, ToCopy
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
@@ -89,18 +88,14 @@ def opened(
 
 def identity_note(context: typer.Context) -> tuple[Block, ...]:
     """IDENTITY_NOTE, and the command with the model as it was named, safe to print."""
-    from ropewalk.report.text import visible
-
-    model = visible(model_of(context))
-    command = f'ropewalk table {model} context WORD "SENTENCE" "SENTENCE"'
+    command = f'ropewalk table {model_of(context)} context WORD "SENTENCE" "SENTENCE"'
     return Prose(IDENTITY_NOTE), ToCopy(command)
 
 
-def close(context: typer.Context, table: EmbeddingTable) -> None:
+def close(context: typer.Context, table: EmbeddingTable, *, as_json: bool = False) -> None:
     """The lines under an answer read off a table: what was read, and what rows cannot tell."""
-    from ropewalk.report.text import visible
-
-    show("", Prose(visible(table.line())), *identity_note(context))
+    if not as_json:
+        show("", Prose(table.line()), *identity_note(context))
 
 
 @contextmanager
@@ -111,7 +106,17 @@ def at_work(phase: str) -> Iterator[Progress]:
         yield shown
 
 
-def print_json(kind: str, document: dict[str, object]) -> None:
-    """One JSON document on stdout; `kind` names its schema, like "near"."""
-    whole = {"schema": f"ropewalk.table.{kind}/1", **document}
-    typer.echo(json.dumps(whole, indent=2, allow_nan=False))
+def print_json(kind: str, values: Mapping[str, object]) -> None:
+    """Plain values on stdout; `kind` names their schema, like "near"."""
+    output.print_json(_named(kind, values))
+
+
+def print_answer(
+    kind: str, document: Document, values: Mapping[str, object], *, as_json: bool
+) -> None:
+    """The answer as a document, or as its plain values under the schema of its `kind`."""
+    output.print_made(document, _named(kind, values), as_json=as_json)
+
+
+def _named(kind: str, values: Mapping[str, object]) -> dict[str, object]:
+    return {"schema": f"ropewalk.table.{kind}/1", **values}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ropewalk.cli.output import columns, console, show
-from ropewalk.cli.table.options import AsJson, Tensor, at_work, model_of, print_json
+from ropewalk.cli.output import show
+from ropewalk.cli.table.options import AsJson, Tensor, at_work, model_of, print_answer, print_json
 from ropewalk.report.document import Prose
 
 if TYPE_CHECKING:
@@ -44,28 +44,19 @@ def positions_command(
 
 
 def _show(table: EmbeddingTable, html: Path | None, *, as_json: bool) -> None:
-    from ropewalk.report import table_positions
-    from ropewalk.report.text import visible
+    from ropewalk.report.table_positions import document, values
     from ropewalk.tables.positions_table import measure
 
     with at_work("measuring the positions"):
         found = measure(table)
+    made = document(found, table.tables.title, table.line())
     if html is not None:
         from ropewalk.files import write_whole
-        from ropewalk.report.table_positions_html import positions_html
+        from ropewalk.report import html as page_of
 
-        write_whole(html, positions_html(found, table.tables.title, table.line()))
-    if as_json:
-        about: dict[str, object] = {"model": table.tables.title, "table": table.name}
-        print_json("positions", about | table_positions.document(found))
-        return
-    for line in table_positions.position_lines(found, visible(table.tables.title), columns()):
-        typer.echo(line)
-    typer.echo()
-    out = console()
-    for text in table_positions.map_lines(found, out.width):
-        out.print(text, soft_wrap=True)
-    show("", Prose(visible(table.line())))
+        write_whole(html, page_of(made))
+    about: dict[str, object] = {"model": table.tables.title, "table": table.name}
+    print_answer("positions", made, about | values(found), as_json=as_json)
 
 
 def _table(tables: ModelTables, tensor: str | None) -> EmbeddingTable | None:
@@ -88,10 +79,9 @@ def _instead(tables: ModelTables) -> str:
     from ropewalk.errors import RopewalkError
     from ropewalk.models.resolve import read_spec, resolve
     from ropewalk.report.audit_words import encoding_words
-    from ropewalk.report.text import visible
 
     path = tables.checkpoint.path
-    none = f"{visible(tables.title)} has no table of learned positions"
+    none = f"{tables.title} has no table of learned positions"
     try:
         spec = read_spec(
             resolve(str(path if path.is_dir() or path.suffix == ".gguf" else path.parent))
@@ -99,4 +89,4 @@ def _instead(tables: ModelTables) -> str:
     except RopewalkError:
         return f"{none}, and no configuration beside it says what it uses instead"
     used = dict.fromkeys(encoding_words(group.encoding) for group in spec.groups)
-    return f"{none}; its configuration says what it uses instead: {visible('; '.join(used))}"
+    return f"{none}; its configuration says what it uses instead: {'; '.join(used)}"

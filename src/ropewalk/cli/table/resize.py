@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ropewalk.cli.output import columns
-from ropewalk.cli.table.options import AsJson, at_work, model_of, print_json
+from ropewalk.cli.table.options import AsJson, at_work, model_of, print_answer
 
 ROWS = "New rows"
 """The group of options that say how many rows there are to be, and what they are made from."""
@@ -75,7 +74,7 @@ def resize_command(
     Table, head, output bias, config.json and tokenizer change together; the rest is linked or
     copied. The old folder is only read.
     """
-    from ropewalk.report.table_resize import resize_document, resize_lines
+    from ropewalk.report.table_resize import document, values
     from ropewalk.tables.resized_checkpoint import ResizeOptions, resize_checkpoint
 
     options = ResizeOptions(
@@ -90,11 +89,7 @@ def resize_command(
     )
     with at_work("writing the checkpoint"):
         found = resize_checkpoint(model_of(context), out, options)
-    if as_json:
-        print_json("resize", resize_document(found))
-        return
-    for line in resize_lines(found, columns()):
-        typer.echo(line)
+    print_answer("resize", document(found), values(found), as_json=as_json)
 
 
 def _listed(path: Path | None) -> list[str]:

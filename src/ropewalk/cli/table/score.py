@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ropewalk.cli.output import columns
 from ropewalk.cli.progress import Progress
 from ropewalk.cli.table.context import whole_model
 from ropewalk.cli.table.options import (
@@ -24,9 +23,8 @@ from ropewalk.cli.table.options import (
     close,
     model_of,
     opened,
-    print_json,
+    print_answer,
 )
-from ropewalk.report.layout import lines
 
 if TYPE_CHECKING:
     from ropewalk.explain.layer_score import LayerScores
@@ -139,7 +137,7 @@ def _sets(
 def _print_table(
     context: typer.Context, table: EmbeddingTable, held: _Sets, lookup: Lookup, *, as_json: bool
 ) -> None:
-    from ropewalk.report.table_score import WIDTH, analogy_lines, form_line, pair_lines
+    from ropewalk.report.table_score import document
     from ropewalk.tables.score.benchmarks import score_analogies, score_pairs, table_vectors
 
     vector = table_vectors(table, lookup)
@@ -150,31 +148,23 @@ def _print_table(
         for one in held.analogies:
             shown.say(f"answering {one.name}")
             answered.append(score_analogies(table, one, lookup, share=shown.share))
-    if as_json:
-        document: dict[str, object] = {
-            "table": {"tensor": table.name, "shape": table.shape, "view": table.view},
-            "spelling": lookup.spelling.value,
-            "fold": lookup.fold,
-            "found": dict(lookup.used),
-            "pairs": [_pairs(score) for score in paired],
-            "analogies": [_analogies(score) for score in answered],
-        }
-        print_json("score", document)
-        return
-    blocks = [pair_lines(paired)] if paired else []
-    out = min(columns(), WIDTH)
-    for pieces in (*blocks, *(analogy_lines(score) for score in answered)):
-        for line in lines((*pieces, ""), out):
-            typer.echo(line)
-    for line in lines(form_line(lookup.used, fold=lookup.fold), out):
-        typer.echo(line)
-    close(context, table)
+    values: dict[str, object] = {
+        "table": {"tensor": table.name, "shape": table.shape, "view": table.view},
+        "spelling": lookup.spelling.value,
+        "fold": lookup.fold,
+        "found": dict(lookup.used),
+        "pairs": [_pairs(score) for score in paired],
+        "analogies": [_analogies(score) for score in answered],
+    }
+    made = document(table.tables.title, paired, answered, lookup.used, fold=lookup.fold)
+    print_answer("score", made, values, as_json=as_json)
+    close(context, table, as_json=as_json)
 
 
 def _print_layers(context: typer.Context, held: _Sets, frame: str | None, *, as_json: bool) -> None:
     from ropewalk.errors import UsageError
     from ropewalk.explain.layer_score import NEUTRAL, layer_scores
-    from ropewalk.report.table_score import WIDTH, layer_lines
+    from ropewalk.report.table_score import layers_document
 
     if not held.pairs:
         raise UsageError("--layers scores judged pairs; give --set wordsim353 or --pairs FILE")
@@ -189,20 +179,16 @@ def _print_layers(context: typer.Context, held: _Sets, frame: str | None, *, as_
             frame=NEUTRAL if frame is None else frame,
             share=shown.share,
         )
-    if as_json:
-        layers = [
-            {
-                "name": layer.name,
-                "pairs": [_pairs(score) for score in layer.scores],
-                "less_mean": [_pairs(score) for score in layer.centred],
-            }
-            for layer in found.layers
-        ]
-        document = {"model": name, "frame": found.frame, "pieces": found.pieces.value}
-        print_json("score", {**document, "layers": layers})
-        return
-    for line in lines(layer_lines(found), min(columns(), WIDTH)):
-        typer.echo(line)
+    layers = [
+        {
+            "name": layer.name,
+            "pairs": [_pairs(score) for score in layer.scores],
+            "less_mean": [_pairs(score) for score in layer.centred],
+        }
+        for layer in found.layers
+    ]
+    values = {"model": name, "frame": found.frame, "pieces": found.pieces.value, "layers": layers}
+    print_answer("score", layers_document(name, found), values, as_json=as_json)
 
 
 def _refuse_frame(frame: str | None) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from ropewalk.extension.tune.optimiser import adamw
 from ropewalk.extension.tune.record import RunRecord, facts_of
 from ropewalk.extension.tune.settings import TuneSettings
 from ropewalk.extension.tune.world import World, gathered, joined, shard
+from ropewalk.listener import Listener
 from ropewalk.models.dtypes import AUTO, computes_bf16, stored_dtype, torch_dtype
 from ropewalk.models.resolve import ModelFiles, resolve
 from ropewalk.packing.files import boundary_named
@@ -41,23 +42,12 @@ from ropewalk.packing.texts import Sources, sources
 from ropewalk.proof.lock import FolderLock
 from ropewalk.rope.lengths import trained_length
 from ropewalk.short import short
+from ropewalk.shown import Shown
 
 if TYPE_CHECKING:
     from ropewalk.proof.prove import Proof
 
 MODEL, FAILED, CANDIDATE = "model", "model-failed-gate", ".candidate"
-
-
-@short
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Who is told how a run goes on: phases, notes, the steps so far and how many, each step."""
-
-    say: Callable[[str], None] = lambda _: None
-    note: Callable[[str], None] = lambda _: None
-    begin: Callable[[int, list[StepResult]], None] = lambda _total, _steps: None
-    step: Callable[[StepResult], None] = lambda _: None
-    end: Callable[[], None] = lambda: None
 
 
 @short
@@ -71,7 +61,7 @@ class Proofs:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class Tuned(Shown):
     """A run that is done. `model` is the tuned model's folder, kept apart if the gate failed."""
 
     folder: Path
@@ -81,6 +71,7 @@ class Tuned:
     gate: Gate
     proofs: Proofs | None
     about: dict[str, Any]
+    settings: TuneSettings
 
 
 def tune(settings: TuneSettings, listener: Listener | None = None) -> Tuned | None:
@@ -341,6 +332,7 @@ class _Run:
                 "dtype": self.settings.dtype,
                 "data": record.get("data") or {},
             },
+            settings=self.settings,
         )
 
     def _prove(self, model: str, name: str) -> Proof:

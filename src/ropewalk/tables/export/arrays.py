@@ -35,7 +35,7 @@ def write_npy(table: EmbeddingTable, path: Path) -> ExportedFile:
     import numpy as np
     import torch
 
-    # A row of no numbers tells numpy's name of a dtype.
+    # An empty tensor gives numpy's name of a dtype.
     wide = table.dtype == torch.bfloat16
     kind = torch.empty(0, dtype=torch.float32 if wide else table.dtype).numpy().dtype
     with written_beside(path) as beside:

@@ -1,13 +1,13 @@
 """safetensors: 8 bytes of length, a JSON header, then the tensors (the format's README).
 
 The header is read here and held against the file's size: the library's own reader maps the whole
-file, and does not tell where in it a tensor lies. A folder of shards has an index that names the
+file, and does not say where in it a tensor lies. A folder of shards has an index that names the
 shard of each tensor, so that only one shard is opened.
 
 Floats of 8 bits become float32 by the tables of the paper (2209.05433, table 1): E4M3 has no
 infinity and one NaN of each sign; E5M2 is the upper half of a float16. A table of them is read only
 where no scale lies beside it: with one, its numbers are the products with a scale, one for the
-whole, a row or a block, and which of these only the code that packed it tells.
+whole, a row or a block, and which of these only the code that packed it says.
 """
 
 from __future__ import annotations
@@ -228,6 +228,6 @@ def refuse_scaled(name: str, path: Path, storage: str, names: Sequence[str]) -> 
     if scale is not None:
         raise UsageError(
             f"{path}: tensor {name!r} is stored as {storage}, and {scale} beside it is what its "
-            "numbers are multiplied by, in a way that only the code that packed them tells; use "
+            "numbers are multiplied by, in a way that only the code that packed them knows; use "
             "the original checkpoint, or a GGUF file"
         )

@@ -102,7 +102,7 @@ class Health:
 def check_health(
     table: EmbeddingTable, asked: HealthOptions | None = None, tell: Tell | None = None
 ) -> Health:
-    """Ask everything of an input table or an output head; `tell` is told what takes long.
+    """Ask everything of an input table or an output head; `tell` is called with a line before what takes long.
 
     Reads the table about five times from end to end, tile by tile, and the head three times where
     one is stored. Raises UsageError for a table of positions, RowError for unused rows that the
@@ -241,7 +241,7 @@ class _Check:
         return as_tensor(checkpoint.matrix(names[0]).whole()[0]).float() if names else None
 
     def estimate(self, queries: int, rows: int) -> None:
-        """Tell how long the neighbours take, by the rate at which the covariance was made."""
+        """Say how long the neighbours take, by the rate at which the covariance was made."""
         width, done = self.table.width, self.seconds["covariance"]
         rate = 2 * rows * width**2 / done
         work = 2 * queries * rows * width

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from ropewalk.short import short
 from ropewalk.tables.health.scan import (
-    Named,
     Ranked,
     RowStretch,
     Scan,
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 10
 """k of N_k, or all other rows where there are fewer."""
+NAMED = 6
+"""Rows of a group that are named."""
 HUB_SIZE = 2.0
 """A hub is a row with N_k of at least HUB_SIZE times k."""
 NEAR = 0.99
@@ -114,7 +115,7 @@ class Hubness:
 @short
 @dataclass(frozen=True, slots=True)
 class NearestRows:
-    """What the nearest rows of a sample tell."""
+    """What the nearest rows of a sample show."""
 
     duplicates: NearDuplicates
     hubness: Hubness
@@ -268,8 +269,8 @@ class Duplicates:
     largest: tuple[RowStretch, ...]
 
 
-def duplicates_of(found: Scan, top: int, named: int = 6) -> Duplicates:
-    """All groups of equal rows, the `top` largest shown with up to `named` of their rows."""
+def duplicates_of(found: Scan, top: int) -> Duplicates:
+    """All groups of equal rows, the `top` largest shown with a few of their rows."""
     by_digest: defaultdict[bytes, list[int]] = defaultdict(list)
     for row in (found.finite & ~found.zero).nonzero().flatten().tolist():
         by_digest[found.digests[row]].append(row)
@@ -280,12 +281,8 @@ def duplicates_of(found: Scan, top: int, named: int = 6) -> Duplicates:
         for group in _confirmed(found.table, rows)
     ]
     groups.sort(key=lambda rows: (-len(rows), rows[0]))
-    shown = tuple(RowStretch(len(g), ranges(g), _names(found, g, named)) for g in groups[:top])
+    shown = tuple(RowStretch(len(g), ranges(g), found.named(g[:NAMED])) for g in groups[:top])
     return Duplicates(len(groups), sum(map(len, groups)), shown)
-
-
-def _names(found: Scan, rows: list[int], named: int) -> tuple[Named, ...]:
-    return found.named(rows[:named])
 
 
 def _confirmed(table: EmbeddingTable, rows: list[int]) -> Iterator[list[int]]:

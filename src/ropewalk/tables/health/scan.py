@@ -1,4 +1,4 @@
-"""One pass over a table for what a row tells by itself: its norm, its kind, its bits' digest.
+"""One pass over a table for what a row shows by itself: its norm, its kind, its bits' digest.
 
 A row's norm says how much it was moved: rows that training never touches stay where they were put,
 or shrink under weight decay (Land & Bartolo, arXiv 2405.05417, section 3), and frequent tokens
@@ -261,14 +261,12 @@ def histogram(values: Tensor) -> tuple[tuple[int, ...], tuple[float, ...]]:
     return tuple(counts.tolist()), tuple(edges.tolist())
 
 
-def quantiles(
-    values: Tensor, shares: tuple[float, ...] = QUANTILES
-) -> tuple[tuple[float, float], ...]:
-    """(share, value) for each share of the values (n,), n >= 1, linear between two values."""
+def quantiles(values: Tensor) -> tuple[tuple[float, float], ...]:
+    """(share, value) for QUANTILES of the values (n,), n >= 1, linear between two values."""
     import numpy as np
 
-    found = np.quantile(values.double().numpy(), shares)
-    return tuple(zip(shares, found.tolist(), strict=True))
+    found = np.quantile(values.double().numpy(), QUANTILES)
+    return tuple(zip(QUANTILES, found.tolist(), strict=True))
 
 
 def _kinds(found: Scan) -> list[KindNorms]:

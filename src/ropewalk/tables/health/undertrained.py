@@ -7,7 +7,7 @@ small pushes in every step, so that they end up near each other; a row near thei
 used either (section 3.2). The distances are taken of the rows as they are, without the mean of all
 rows, and without their first principal component, which hides the rest in some tables. (The mean
 of all rows cancels out of an L2 distance.) Whether a candidate is one only a model's answers can
-tell.
+show.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Undertrained:
     `tensor` is the table in which distances were taken, None where there was nothing to take them
     to. `cohesion` is the mean cosine of the known-unused rows with their mean: far below 1, the
     mean stands for none of them. `lowest` tokens are in the lowest LOWEST by `ranked_by`, and
-    `agreed` of them by every indicator that judges: all but the norm, which tells little where
+    `agreed` of them by every indicator that judges: all but the norm, which says little where
     input and output are one table and there are distances.
     """
 
@@ -295,6 +295,6 @@ def _cosine_distance(apart: Tensor, squares: Tensor, to_square: Tensor) -> Tenso
     import torch
 
     lengths, length = squares.sqrt(), to_square.sqrt()
-    turned = (apart - (lengths - length).square()).clamp(min=0.0)
-    distance = turned / (2 * lengths * length)
+    across = (apart - (lengths - length).square()).clamp(min=0.0)
+    distance = across / (2 * lengths * length)
     return torch.where(distance.isfinite(), distance, torch.nan)

@@ -189,7 +189,7 @@ def score_analogies(
 ) -> AnalogyScore:
     """Answer every question whose four words have a row; words in pieces have none here.
 
-    `share` is told how many questions of how many are done. Raises UsageError where none can be
+    `share` is called with how many questions of how many are done. Raises UsageError where none can be
     asked.
     """
     directed = _with_direction(table)
