@@ -25,7 +25,7 @@ from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.t5 import T5Bias
 from ropewalk.positions.xpos import XPos
 from ropewalk.rope import spec
-from ropewalk.rope.scaling import Yarn
+from ropewalk.rope.schedules import Yarn
 
 D_MODEL, HEADS, KV_HEADS, HEAD_DIM = 32, 4, 2, 8
 N = 34

@@ -18,7 +18,7 @@ from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.hf import read_config
 from ropewalk.dialects.vllm import read_overrides
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.scaling import Yarn
+from ropewalk.rope.schedules import Yarn
 from ropewalk.rope.spec import RotarySpec
 from tests.configurations import source
 

@@ -13,7 +13,7 @@ import pytest
 from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.dialects.vllm import read_overrides
 from ropewalk.rope.frequencies import frequencies
-from ropewalk.rope.scaling import Yarn
+from ropewalk.rope.schedules import Yarn
 from ropewalk.rope.spec import RotarySpec
 from tests.configurations import source
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ropewalk.rope import spec
-from ropewalk.rope.scaling import Linear, Ntk
+from ropewalk.rope.schedules import Linear, Ntk
 
 torch = pytest.importorskip("torch")
 

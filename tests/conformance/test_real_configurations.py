@@ -17,8 +17,6 @@ import pytest
 
 from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.findings import Audit, audit
-from ropewalk.rope.frequencies import attention_factor
-from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import (
     Alibi,
     IncompleteRotary,
@@ -164,14 +162,14 @@ def test_scaling_factor_and_amplitude_are_those_of_the_file(name: str) -> None:
         kind = kinds.get(expected["scaling"].split()[0])
         assert kind is None or all(isinstance(group.encoding, kind) for group in groups)
         return
-    scaled = max(parts, key=lambda part: name_of(part.scaling) != "default")
+    scaled = max(parts, key=lambda part: part.scaling.name != "default")
     word = expected["scaling"].replace(",", "").split()[0]
-    assert name_of(scaled.scaling) == NAMES.get(word, word)
+    assert scaled.scaling.name == NAMES.get(word, word)
     if name != "glm-4-9b-chat.json":  # its factor is in the base
         assert getattr(scaled.scaling, "factor", None) == expected["factor"]
-    assert round(attention_factor(scaled.scaling)[0], 5) == expected["attention_factor"]
+    assert round(scaled.scaling.amplitude()[0], 5) == expected["attention_factor"]
     if "full layers only" in expected["scaling"]:
-        by_name = {g.name: name_of(p.scaling) for g, p in zip(groups, parts, strict=True)}
+        by_name = {g.name: p.scaling.name for g, p in zip(groups, parts, strict=True)}
         assert by_name == {"full attention": "linear", "sliding attention": "default"}
 
 

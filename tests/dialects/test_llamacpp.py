@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF
 from ropewalk.dialects.llamacpp import read_flags, write_flags
 from ropewalk.errors import RopewalkError, ScheduleError
-from ropewalk.rope.frequencies import schedule, yarn_mscale
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import schedule
+from ropewalk.rope.schedules import (
     DynamicNtk,
     LargerBase,
     Linear,
@@ -25,6 +25,7 @@ from ropewalk.rope.scaling import (
     Scaling,
     Unscaled,
     Yarn,
+    yarn_mscale,
 )
 from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec, Window
 

@@ -17,7 +17,7 @@ from ropewalk.dialects.vllm import read_overrides, write_overrides
 from ropewalk.errors import RopewalkError, ScheduleError
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.override import override
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
     DynamicNtk,
     LargerBase,
     Linear,

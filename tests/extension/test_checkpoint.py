@@ -20,12 +20,12 @@ from ropewalk.errors import ScheduleMismatchError, StoreError, UsageError
 from ropewalk.extension import checkpoint
 from ropewalk.extension.card import BEGIN, END, Card, with_section
 from ropewalk.extension.checkpoint import check_target, generation_of, verify, write_folder
-from ropewalk.extension.methods import CLOSED_FORMS, Method, SearchedFactors, extended
+from ropewalk.extension.methods import CLOSED_FORMS, Method, extended, searched
 from ropewalk.rope.frequencies import frequencies
 
 SaveFolder = Callable[..., Path]
 YARN = next(each for each in CLOSED_FORMS if each.name == "yarn")
-SEARCHED = SearchedFactors((1.0, 1.0, 1.2, 2.0, 2.0, 2.4), 1.03)
+SEARCHED = searched((1.0, 1.0, 1.2, 2.0, 2.0, 2.4), 1.03)
 
 
 def hashes(folder: Path) -> dict[str, str]:

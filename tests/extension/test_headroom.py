@@ -13,7 +13,7 @@ import pytest
 from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.extension.checkpoint import write_folder
 from ropewalk.extension.headroom import Headrooms, headrooms
-from ropewalk.extension.methods import CLOSED_FORMS, NAMES, extended
+from ropewalk.extension.methods import CLOSED_FORMS, NAMES, Stretches, extended
 from ropewalk.extension.score import SHIPPED, Candidate
 from ropewalk.findings import audit
 from ropewalk.models.resolve import read_spec, resolve
@@ -89,7 +89,7 @@ def chosen(folder: SaveFolder, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
         bench: Any = Bench(spec, slow)
         clock = SimpleNamespace(monotonic=lambda: bench.now)
         monkeypatch.setattr("ropewalk.extension.headroom.time", clock)
-        return headrooms(bench, 16_384, 16_000, 0.02, deadline, lambda _: None)
+        return headrooms(bench, Stretches(spec, 16_384), 16_000, 0.02, deadline, lambda _: None)
 
     return choose
 

@@ -19,7 +19,7 @@ from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.dialects.hf.family import config_source
 from ropewalk.errors import UsageError
 from ropewalk.extension.made_for import MadeFor
-from ropewalk.extension.methods import CLOSED_FORMS, NAMES, SearchedFactors, Stretch, extended
+from ropewalk.extension.methods import CLOSED_FORMS, NAMES, Stretch, Stretches, extended, searched
 from ropewalk.extension.serve import ENGINES, For
 from ropewalk.extension.session import extend
 from ropewalk.extension.settings import ExtendSettings
@@ -41,7 +41,7 @@ ALIKE = {name for name in NAMES if name != "longrope"}
 
 def made_for(engine: For, **changes: Any) -> MadeFor:
     before = read_config(LLAMA | changes)
-    return MadeFor(engine, before, TARGET, config_source(before))
+    return MadeFor(engine, Stretches(before, TARGET), config_source(before))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_search_is_begun_only_for_an_engine_that_can_serve_what_it_finds(
 
 def test_what_llama_cpps_converter_loses_is_written_into_its_file_by_a_command_of_ours() -> None:
     found = made_for("llamacpp")
-    after = extended(found.before, TARGET, SearchedFactors((2.0,) * 32, 1.1))
+    after = extended(found.stretches.spec, TARGET, searched((2.0,) * 32, 1.1))
     options = found.options(after)
     assert options.line == f"--ctx-size {TARGET}"
     assert options.steps == (

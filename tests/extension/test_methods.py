@@ -14,16 +14,14 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ScheduleError
 from ropewalk.extension.methods import (
     CLOSED_FORMS,
-    LongFactors,
     Method,
-    RaisedBase,
-    SearchedFactors,
     against,
-    critical_factors,
     extended,
+    searched,
 )
-from ropewalk.rope.frequencies import attention_factor, frequencies, yarn_bounds
-from ropewalk.rope.scaling import Yarn
+from ropewalk.rope.frequencies import frequencies
+from ropewalk.rope.schedules import LongRope, Yarn
+from ropewalk.rope.schedules.longrope import critical_factors
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 from tests.configurations import write_json
 
@@ -56,7 +54,7 @@ def named(name: str) -> Method:
     [(8192, 26_784), (16384, 71_738), (32768, 192_144), (65536, 514_640), (131072, 1_378_414)],
 )
 def test_the_larger_base_is_the_published_critical_one(target: int, base: int) -> None:
-    assert round(rotary(extended(spec(), target, RaisedBase())).rope_theta) == base
+    assert round(rotary(extended(spec(), target, named("base"))).rope_theta) == base
 
 
 # The NTK-aware proposal's table for 128 channels and base 10,000.
@@ -73,8 +71,8 @@ def test_ntk_raises_the_base_as_published(s: int, base: float) -> None:
 def test_yarn_for_llama_2_at_16_times_has_the_published_ramp_and_amplitude() -> None:
     scaling = rotary(extended(spec(), 65536, named("yarn"))).scaling
     assert isinstance(scaling, Yarn)
-    assert yarn_bounds(scaling, 10000.0, 128) == (20, 46)
-    assert attention_factor(scaling)[0] == pytest.approx(1.277259, abs=1e-6)
+    assert scaling.bounds(10000.0, 128) == (20, 46)
+    assert scaling.amplitude()[0] == pytest.approx(1.277259, abs=1e-6)
 
 
 def test_llama3_at_8_times_has_llama_3_1s_own_table() -> None:
@@ -89,7 +87,7 @@ def test_llama3_at_8_times_has_llama_3_1s_own_table() -> None:
 
 
 def test_longrope_has_phi_3s_amplitude_at_32_times() -> None:
-    after = extended(spec(), 131072, LongFactors())
+    after = extended(spec(), 131072, named("longrope"))
     assert frequencies(after, 131072).attention_factor == pytest.approx(1.190238, abs=1e-6)
     assert rotary(after).pairs == len(critical_factors(rotary(spec()), 4096, 131072))
 
@@ -154,7 +152,7 @@ def test_layers_with_a_window_keep_their_schedule() -> None:
 
 def test_a_searched_schedule_is_the_same_at_every_length() -> None:
     divisors = tuple(1.0 + i / 63 for i in range(64))
-    after = extended(spec(), 8192, SearchedFactors(divisors, 1.05))
+    after = extended(spec(), 8192, searched(divisors, 1.05))
     short, long = frequencies(after, 100), frequencies(after, 8192)
     assert short.fingerprint() == long.fingerprint()
     assert long.attention_factor == 1.05
@@ -163,7 +161,7 @@ def test_a_searched_schedule_is_the_same_at_every_length() -> None:
 
 def test_a_factor_too_few_is_named() -> None:
     with pytest.raises(ScheduleError, match="holds 3 divisors for 64 rotary pairs"):
-        extended(spec(), 8192, LongFactors((1.0, 1.5, 2.0)))
+        extended(spec(), 8192, Method("longrope", LongRope, divisors=(1.0, 1.5, 2.0)))
 
 
 def test_a_model_without_a_length_says_so() -> None:

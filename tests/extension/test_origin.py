@@ -14,22 +14,25 @@ import ropewalk
 from ropewalk.cli.main import app
 from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.extension.checkpoint import write_folder
-from ropewalk.extension.methods import CLOSED_FORMS, Method, SearchedFactors, extended
+from ropewalk.extension.methods import CLOSED_FORMS, Method, extended, searched
 from ropewalk.findings import audit
 from ropewalk.models.resolve import read_spec, resolve
 
 SaveFolder = Callable[..., Path]
-SEARCHED = SearchedFactors((1.0, 1.0, 1.2, 2.0, 2.0, 2.4), 1.03)
+SEARCHED = searched((1.0, 1.0, 1.2, 2.0, 2.0, 2.4), 1.03)
 
 # The folder is trained on 512 tokens at base 10,000, and every method stretches it by 4.
 ORIGINS = {
     "linear": ("position-interpolation", "Position interpolation by 4;"),
-    "ntk": ("ntk", "NTK-aware base, the slowest pair divided by 4: raised from 10,000 to "),
-    "ntk-by-parts": ("ntk-by-parts", "NTK by parts (factor 4 from 512 tokens);"),
+    "ntk": ("ntk", "NTK-aware base, the slowest pair divided by 4 (rope_theta 10,000 before, "),
+    "ntk-by-parts": (
+        "ntk-by-parts",
+        "NTK by parts (factor 4 from 512 tokens), as YaRN's paper has it;",
+    ),
     "yarn": ("yarn", "YaRN (factor 4 from 512 tokens);"),
     "llama3": ("llama3", "llama3 rule: slow pairs divided by 4, reference length 512;"),
-    "longrope": ("longrope", "longrope: a divisor for each pair past 512 tokens;"),
-    "base": ("larger-base", "Larger base: raised from 10,000 to "),
+    "longrope": ("longrope", "longrope: a divisor for each pair, long ones past 512 tokens;"),
+    "base": ("larger-base", "Larger base: raised afterwards (rope_theta 10,000 before, "),
     "search": ("searched-divisors", "A divisor for each pair, found by a search;"),
 }
 
@@ -67,7 +70,10 @@ def test_the_base_before_and_after_are_those_of_the_two_files(tmp_path: Path) ->
     base = config_of(out)["rope_parameters"]["rope_theta"]
     assert base > 10_000
     shown = CliRunner().invoke(app, ["audit", str(out)], catch_exceptions=False).output
-    words = f"Larger base: raised from 10,000 to {base:,.10g}; extended from 256 to 1,024 tokens"
+    words = (
+        f"Larger base: raised afterwards (rope_theta 10,000 before, {base:,.10g} now); extended "
+        "from 256 to 1,024 tokens"
+    )
     assert words in " ".join(shown.split())
 
 

@@ -18,7 +18,7 @@ from ropewalk.extension.methods import NAMES
 from ropewalk.extension.session import Extension, extend
 from ropewalk.extension.settings import ExtendSettings
 from ropewalk.report import document_of, terminal, to_dict
-from ropewalk.rope.scaling import LongRope
+from ropewalk.rope.schedules import LongRope
 
 SaveFolder = Callable[..., Path]
 TARGET = 1024

@@ -15,7 +15,7 @@ import pytest
 import ropewalk
 from ropewalk.findings import Audit
 from ropewalk.rope.frequencies import frequencies
-from ropewalk.rope.scaling import UNSCALED, Scaling
+from ropewalk.rope.schedules import UNSCALED, Scaling
 from ropewalk.rope.spec import (
     Encoding,
     Finding,

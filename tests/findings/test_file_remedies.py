@@ -17,7 +17,7 @@ from ropewalk.dialects.llamacpp import read_flags
 from ropewalk.errors import GgufError
 from ropewalk.findings import Audit, audit
 from ropewalk.rope.frequencies import frequencies
-from ropewalk.rope.scaling import Yarn
+from ropewalk.rope.schedules import Yarn
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 Json = dict[str, Any]

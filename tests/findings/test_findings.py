@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ropewalk.findings import Audit, Finding, audit
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
     DynamicNtk,
     Linear,
     Llama3,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from ropewalk.findings import audit, to_json
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
     DynamicNtk,
     LargerBase,
     Linear,

@@ -22,7 +22,7 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.errors import UsageError
 from ropewalk.findings.live import LiveCheck, compare_tables
 from ropewalk.rope.diagnostics import alibi_slopes
-from ropewalk.rope.scaling import Linear
+from ropewalk.rope.schedules import Linear
 from ropewalk.rope.spec import Alibi, LayerGroup, Length, PositionSpec, RotarySpec
 
 YARN = {
@@ -172,7 +172,7 @@ def test_a_head_size_that_differs_is_a_shape() -> None:
     spec = read_config({**llama(PLAIN).config.to_dict(), "head_dim": 32})
     (table,) = compare_tables(llama(PLAIN), spec)
     assert table.code == "shape"
-    assert "holds 8 pairs where the configuration turns 16" in table.sentence
+    assert "holds 8 pairs where the configuration rotates 16" in table.sentence
 
 
 def gemma() -> Gemma3ForCausalLM:

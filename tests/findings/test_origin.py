@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from ropewalk.findings import audit
-from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import scaled_inv_freq
+from ropewalk.rope.schedules import (
     DynamicNtk,
     LargerBase,
     Linear,
@@ -20,6 +20,7 @@ from ropewalk.rope.scaling import (
     Proportional,
     UnknownScaling,
     Yarn,
+    plain_inv_freq,
 )
 from ropewalk.rope.spec import (
     Alibi,

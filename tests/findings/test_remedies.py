@@ -17,9 +17,9 @@ import pytest
 from ropewalk.dialects.engines import engine_views
 from ropewalk.dialects.hf import read_config
 from ropewalk.findings import Audit, audit
-from ropewalk.rope.frequencies import frequencies, plain_inv_freq
+from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.override import override
-from ropewalk.rope.scaling import Proportional
+from ropewalk.rope.schedules import Proportional, plain_inv_freq
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 from tests.configurations import write_json
 

@@ -20,7 +20,7 @@ from ropewalk.errors import ScheduleMismatchError
 from ropewalk.models.rotary_tables import as_loaded, install, schedule_fingerprint
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.override import override
-from ropewalk.rope.scaling import PairDivisors
+from ropewalk.rope.schedules import PairDivisors
 from ropewalk.rope.spec import IncompleteRotary, LayerGroup, PositionSpec, RotarySpec
 
 Build = Callable[..., Any]

@@ -24,7 +24,7 @@ from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.t5 import T5Bias
 from ropewalk.positions.xpos import XPos
 from ropewalk.rope import spec
-from ropewalk.rope.scaling import DynamicNtk
+from ropewalk.rope.schedules import DynamicNtk
 
 Build = Callable[[], PositionEncoding]
 

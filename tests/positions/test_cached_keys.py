@@ -9,7 +9,7 @@ from ropewalk.errors import PositionError, ScheduleError
 from ropewalk.positions.cached_keys import rerotate
 from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.rope import spec
-from ropewalk.rope.scaling import DynamicNtk, LongRope, Yarn
+from ropewalk.rope.schedules import DynamicNtk, LongRope, Yarn
 
 IDS = torch.tensor([[0, 1, 2, 100, 4000], [5, 6, 7, 8, 9]])
 

@@ -10,7 +10,7 @@ import torch
 from ropewalk.errors import LengthError, ScheduleError
 from ropewalk.positions.rotary import Rotary
 from ropewalk.rope import spec
-from ropewalk.rope.scaling import DynamicNtk, LongRope
+from ropewalk.rope.schedules import DynamicNtk, LongRope
 
 DYNAMIC = spec.RotarySpec(8, 8, 1e4, scaling=DynamicNtk(2.0, 4))
 LONG = spec.RotarySpec(8, 8, 1e4, scaling=LongRope((1.0,) * 4, (2.0, 3.0, 4.0, 5.0), 5, 4.0))

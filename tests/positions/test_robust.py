@@ -22,7 +22,7 @@ from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.xpos import XPos
 from ropewalk.rope import spec
-from ropewalk.rope.scaling import DynamicNtk
+from ropewalk.rope.schedules import DynamicNtk
 
 PLAIN = spec.RotarySpec(8, 8, 10_000.0)
 MAKERS: dict[str, Callable[[], PositionEncoding]] = {

@@ -14,7 +14,7 @@ from ropewalk.positions.from_mask import position_ids_from_mask
 from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.positions.turning import to_half, to_interleaved
 from ropewalk.rope import spec
-from ropewalk.rope.scaling import DynamicNtk, Linear, LongRope, Yarn
+from ropewalk.rope.schedules import DynamicNtk, Linear, LongRope, Proportional, Yarn
 
 PLAIN = spec.RotarySpec(8, 8, 10_000.0)
 LAYOUTS = ["half", "interleaved"]
@@ -121,7 +121,6 @@ def test_yarn_s_amplitude_multiplies_what_turns_and_nothing_else() -> None:
 
 def test_pairs_of_frequency_zero_pass_unchanged_inside_the_head() -> None:
     # Proportional rotation: 2 of 4 pairs live, exponents over the whole head, pairs (i, i + 4).
-    from ropewalk.rope.scaling import Proportional
 
     q, k = vectors()
     encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, scaling=Proportional(0.5)))

@@ -13,7 +13,7 @@ from ropewalk.positions.rotary import Rotary
 from ropewalk.positions.tables_cache import ROTARY_TABLES, TablesCache
 from ropewalk.positions.turning import Tables
 from ropewalk.rope import spec
-from ropewalk.rope.scaling import DynamicNtk, Yarn
+from ropewalk.rope.schedules import DynamicNtk, Yarn
 
 
 def encoding(base: float = 10000.0, **keys: Any) -> Rotary:

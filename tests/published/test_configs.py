@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.rope.frequencies import attention_factor
-from ropewalk.rope.scaling import name_of
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "configs.json").read_text(encoding="utf-8")
@@ -33,9 +31,9 @@ def test_a_published_file_is_read_to_its_true_description(case: dict[str, Any]) 
         "trained": spec.trained.tokens,
         "bases": sorted({rotary.rope_theta for _, rotary in rotated}, reverse=True),
         "rotary_dim": first.rotary_dim,
-        "scaling": name_of(first.scaling),
+        "scaling": first.scaling.name,
         "factor": getattr(first.scaling, "factor", None),
-        "amplitude": round(attention_factor(first.scaling)[0], 5),
+        "amplitude": round(first.scaling.amplitude()[0], 5),
         "softmax": round(group.softmax.factor, 5),
         "layout": first.layout,
         "claim_stated": spec.claimed.stated,
@@ -49,7 +47,7 @@ def test_a_published_file_is_read_to_its_true_description(case: dict[str, Any]) 
 
 def test_a_share_of_the_layers_may_be_scaled_and_the_rest_not() -> None:
     spec = read_config(_config("Gemma-3-27B-it"))
-    names = {group.name: name_of(rotary.scaling) for group, rotary in spec.rotary_groups()}
+    names = {group.name: rotary.scaling.name for group, rotary in spec.rotary_groups()}
     assert names == {"sliding attention": "default", "full attention": "linear"}
 
 

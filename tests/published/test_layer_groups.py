@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.rope.frequencies import attention_factor
-from ropewalk.rope.scaling import Yarn
+from ropewalk.rope.schedules import Yarn
 from ropewalk.rope.spec import (
     Alibi,
     Encoding,
@@ -232,7 +231,7 @@ def test_qwens_documented_yarn_edit_is_read_as_far_as_it_goes() -> None:
     (group,) = spec.groups
     assert isinstance(group.encoding, IncompleteRotary)
     assert group.encoding.missing == ("rope_theta", "head_dim", "rotary_dim")
-    assert round(attention_factor(group.encoding.scaling)[0], 5) == 1.13863
+    assert round(group.encoding.scaling.amplitude()[0], 5) == 1.13863
     assert (spec.claimed.tokens, spec.trained.tokens) == (131072, 32768)
 
 

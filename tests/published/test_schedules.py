@@ -11,18 +11,8 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.rope.diagnostics import local_resolution, minimum_base, similarity_horizon
-from ropewalk.rope.frequencies import (
-    attention_factor,
-    frequencies,
-    longrope_amplitude,
-    ntk_base,
-    plain_inv_freq,
-    scaled_inv_freq,
-    schedule,
-    yarn_bounds,
-    yarn_mscale,
-)
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import frequencies, scaled_inv_freq, schedule
+from ropewalk.rope.schedules import (
     UNSCALED,
     DynamicNtk,
     Linear,
@@ -32,7 +22,11 @@ from ropewalk.rope.scaling import (
     NtkByParts,
     Scaling,
     Yarn,
+    ntk_base,
+    plain_inv_freq,
+    yarn_mscale,
 )
+from ropewalk.rope.schedules.longrope import longrope_amplitude
 from ropewalk.rope.spec import RotarySpec
 
 
@@ -110,9 +104,9 @@ def test_dynamic_bases_are_the_published_ones(factor: float, length: int, expect
 def test_the_ends_of_yarns_ramp_are_the_published_ones(
     dim: int, base: float, trained: int, raw: tuple[float, float] | None, used: tuple[int, int]
 ) -> None:
-    assert yarn_bounds(Yarn(4.0, trained), base, dim) == used
+    assert Yarn(4.0, trained).bounds(base, dim) == used
     if raw is not None:
-        ours = yarn_bounds(Yarn(4.0, trained, truncate=False), base, dim)
+        ours = Yarn(4.0, trained, truncate=False).bounds(base, dim)
         assert ours == pytest.approx(raw, rel=3e-6)
 
 
@@ -130,7 +124,7 @@ def test_qwen_2_5_times_4_has_the_published_divisors() -> None:
 )  # fmt: skip
 def test_yarns_amplitude_is_the_published_one(factor: float, expected: float) -> None:
     assert yarn_mscale(factor) == pytest.approx(expected, abs=1e-10)
-    assert attention_factor(Yarn(factor, 4096))[0] == pytest.approx(expected, abs=1e-10)
+    assert Yarn(factor, 4096).amplitude()[0] == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +153,7 @@ def test_llama_2_times_16_has_the_published_divisors_of_both_ramps(
 
 
 def test_qwen_2_5_with_the_wrong_original_length_is_another_model() -> None:
-    wrong = yarn_bounds(Yarn(4.0, 131072, truncate=False), 1e6, 128)
+    wrong = Yarn(4.0, 131072, truncate=False).bounds(1e6, 128)
     assert wrong == pytest.approx((30.02, 46.07), abs=5e-3)
 
 

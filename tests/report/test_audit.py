@@ -12,7 +12,7 @@ from ropewalk.findings import audit
 from ropewalk.report.audit import document
 from ropewalk.report.audit_words import encoding_words, layers_words, scaling_words, softmax_words
 from ropewalk.report.lines import print_blocks, text_lines
-from ropewalk.rope.scaling import UNSCALED, Llama3, LongRope, PairDivisors, UnknownScaling, Yarn
+from ropewalk.rope.schedules import UNSCALED, Llama3, LongRope, PairDivisors, UnknownScaling, Yarn
 from ropewalk.rope.spec import (
     Alibi,
     Encoding,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import frequencies, schedule
-from ropewalk.rope.scaling import UNSCALED, DynamicNtk, Llama3, LongRope, Scaling, Yarn
+from ropewalk.rope.schedules import UNSCALED, DynamicNtk, Llama3, LongRope, Scaling, Yarn
 from ropewalk.rope.spec import (
     Encoding,
     LayerGroup,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.compose import compose
-from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import scaled_inv_freq
+from ropewalk.rope.schedules import (
     UNSCALED,
     DynamicNtk,
     LargerBase,
@@ -23,6 +23,7 @@ from ropewalk.rope.scaling import (
     Scaling,
     UnknownScaling,
     Yarn,
+    plain_inv_freq,
 )
 from ropewalk.rope.spec import RotarySpec
 
@@ -85,10 +86,10 @@ DIVISORS = PairDivisors((1.0,) * 32)
 @pytest.mark.parametrize(
     ("present", "scaling", "reason"),
     [
-        (Yarn(4.0, 4096), Linear(2.0), "yarn chooses its pairs by the turns"),
-        (Linear(2.0), Yarn(4.0, 4096), "yarn chooses its pairs by the turns"),
-        (Yarn(4.0, 4096), LargerBase(5e5), "yarn chooses its pairs by the turns"),
-        (Yarn(4.0, 4096), Yarn(4.0, 4096), "yarn chooses its pairs by the turns"),
+        (Yarn(4.0, 4096), Linear(2.0), "yarn chooses its pairs by the rotations"),
+        (Linear(2.0), Yarn(4.0, 4096), "yarn chooses its pairs by the rotations"),
+        (Yarn(4.0, 4096), LargerBase(5e5), "yarn chooses its pairs by the rotations"),
+        (Yarn(4.0, 4096), Yarn(4.0, 4096), "yarn chooses its pairs by the rotations"),
         (NtkByParts(4.0, 4096), Linear(2.0), "by parts chooses its pairs"),
         (Llama3(8.0, 1.0, 4.0, 8192), Linear(2.0), "llama3 chooses its pairs"),
         (TWO_LISTS, Linear(2.0), "longrope holds divisors that were searched"),

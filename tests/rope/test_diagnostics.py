@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from ropewalk.errors import LengthError
 from ropewalk.rope.diagnostics import (
     alibi_slopes,
-    critical_base,
-    critical_dimension,
     extrapolation_limit,
     local_resolution,
     minimum_base,
@@ -21,8 +19,8 @@ from ropewalk.rope.diagnostics import (
     similarity_horizon,
     trained_inv_freq,
 )
-from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq, schedule
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import scaled_inv_freq, schedule
+from ropewalk.rope.schedules import (
     DynamicNtk,
     Linear,
     Llama3,
@@ -33,7 +31,10 @@ from ropewalk.rope.scaling import (
     Scaling,
     Unscaled,
     Yarn,
+    plain_inv_freq,
 )
+from ropewalk.rope.schedules.larger_base import critical_base
+from ropewalk.rope.schedules.longrope import critical_dimension
 from ropewalk.rope.spec import RotarySpec, Window
 
 # Liu et al., "Scaling Laws of RoPE-based Extrapolation" (2310.05209), applied to published models.

@@ -12,14 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.errors import LengthError, ScheduleError
-from ropewalk.rope.frequencies import (
-    attention_factor,
-    plain_inv_freq,
-    scaled_inv_freq,
-    schedule,
-    yarn_ramp,
-)
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import scaled_inv_freq, schedule
+from ropewalk.rope.schedules import (
     UNSCALED,
     DynamicNtk,
     LargerBase,
@@ -33,6 +27,7 @@ from ropewalk.rope.scaling import (
     Scaling,
     UnknownScaling,
     Yarn,
+    plain_inv_freq,
 )
 from ropewalk.rope.spec import RotarySpec
 
@@ -174,7 +169,7 @@ def test_longrope_divides_each_pair_by_its_own_factor() -> None:
 def test_the_amplitude_follows_transformers_rules_and_names_the_rule(
     scaling: Scaling, expected: float, rule: str
 ) -> None:
-    value, words = attention_factor(scaling)
+    value, words = scaling.amplitude()
     assert value == pytest.approx(expected, abs=1e-10)
     assert rule in words
 
@@ -212,7 +207,7 @@ def test_yarn_lies_between_interpolation_and_none_and_falls(
     except ScheduleError:
         return  # a ramp that crosses is refused; see its own test
     plain = plain_inv_freq(base, dim)
-    ramp = yarn_ramp(Yarn(factor, trained, truncate=truncate), base, dim)
+    ramp = Yarn(factor, trained, truncate=truncate).ramp(base, dim)
     assert all(0.0 <= r <= 1.0 for r in ramp)
     assert ramp == sorted(ramp)
     for mine, frequency in zip(ours, plain, strict=True):

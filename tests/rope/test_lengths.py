@@ -8,7 +8,7 @@ import pytest
 
 from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.override import override
-from ropewalk.rope.scaling import UNSCALED, Linear, Scaling
+from ropewalk.rope.schedules import UNSCALED, Linear, Scaling
 from ropewalk.rope.spec import LayerGroup, Length, NoPosition, PositionSpec, RotarySpec, Window
 
 MakeSpec = Callable[..., PositionSpec]

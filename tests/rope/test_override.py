@@ -13,7 +13,7 @@ from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.override import override
-from ropewalk.rope.scaling import UNSCALED, DynamicNtk, Linear, Ntk, Yarn
+from ropewalk.rope.schedules import UNSCALED, DynamicNtk, Linear, Ntk, Yarn
 from ropewalk.rope.spec import Length, PositionSpec, RotarySpec
 
 LLAMA: dict[str, Any] = {
@@ -155,7 +155,9 @@ def test_a_scaled_model_is_refused_with_the_way_out(text: str) -> None:
      "yarn:1_0", "yarn:0x2", "yarn:٢", "linear: 2", "\x00", "y" * 10000],
 )  # fmt: skip
 def test_text_that_names_no_schedule_is_refused_with_the_known_ones(text: str) -> None:
-    with pytest.raises(ScheduleError, match=r"names no schedule; known: yarn:FACTOR, lin") as told:
+    with pytest.raises(
+        ScheduleError, match=r"names no schedule; known: none, linear:FACTOR"
+    ) as told:
         override(read_config(LLAMA), text)
     assert len(str(told.value)) < 200
 

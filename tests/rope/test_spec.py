@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ropewalk.errors import RopewalkError, ScheduleError
 from ropewalk.rope.diagnostics import local_resolution, pair_rows
 from ropewalk.rope.frequencies import frequencies
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
     DynamicNtk,
     LargerBase,
     Linear,

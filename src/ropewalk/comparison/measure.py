@@ -19,7 +19,7 @@ from ropewalk.comparison.settings import FAR, Settings
 from ropewalk.decoder import Decoder
 from ropewalk.errors import PositionError
 from ropewalk.proof.loss import windows
-from ropewalk.rope.scaling import Linear, Ntk, Scaling, Yarn
+from ropewalk.rope.schedules import Linear, Ntk, Scaling, Yarn
 from ropewalk.rope.spec import RotarySpec
 
 TOKENS = 1 << 15

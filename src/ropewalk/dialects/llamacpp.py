@@ -9,25 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import assert_never
 
 from ropewalk.dialects.flags import split_flags, whole
 from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF
 from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
-from ropewalk.rope.frequencies import attention_factor, ntk_base, schedule, yarn_mscale
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import schedule
+from ropewalk.rope.schedules import (
     UNSCALED,
+    DynamicNtk,
     LargerBase,
     Linear,
     Llama3,
     LongRope,
     Ntk,
+    NtkByParts,
     PairDivisors,
     Proportional,
     Scaling,
+    UnknownScaling,
     Unscaled,
     Yarn,
-    name_of,
+    yarn_mscale,
 )
 from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec, SourceKind
 
@@ -50,7 +54,7 @@ _IN_TENSORS = (Llama3, LongRope, PairDivisors, Proportional)
 def write_flags(
     spec: PositionSpec, file: PositionSpec, length: int | None = None, *, remedy: str = ""
 ) -> str:
-    """The options that make llama.cpp turn a file as `spec` says, as one shell line.
+    """The options that make llama.cpp rotate a file as `spec` says, as one shell line.
 
     `file` is what llama.cpp computes for the file without options. `length` in tokens is the
     size of the context (the claimed length where None), always stated, and once more in place of
@@ -92,7 +96,7 @@ def write_flags(
 def read_flags(text: str, file: PositionSpec) -> PositionSpec:
     """What llama.cpp makes of a file under these options; `file` is the file's own spec.
 
-    Raises ScheduleError for options that are none, and where options and file together turn by
+    Raises ScheduleError for options that are none, and where options and file together rotate by
     a rule that is not known here.
     """
     options = split_flags(text, _OPTIONS, "llama.cpp")
@@ -200,21 +204,20 @@ def _flags(group: LayerGroup, rotary: RotarySpec, dialect: Dialect) -> str:
             "the schedule of", group.name, "options act on layers without a window alone"
         )
     match scaling:
-        case Unscaled():
-            told, base = "none", rotary.rope_theta
-        case LargerBase(rope_theta=base):
-            told = "none"
-        case Ntk(factor=s):
-            told, base = "none", ntk_base(rotary.rope_theta, rotary.rotary_dim, s)
+        case Unscaled() | LargerBase() | Ntk():
+            told = f"{Unscaled.spelled.gguf}"
         case Linear(factor=s):
-            told, base = f"linear --rope-scale {_shown(s)}", rotary.rope_theta
+            told = f"{scaling.spelled.gguf} --rope-scale {_shown(s)}"
         case Yarn():
-            told, base = _yarn_flags(scaling, dialect), rotary.rope_theta
+            told = _yarn_flags(scaling, dialect)
+        case (
+            DynamicNtk() | NtkByParts() | Llama3() | LongRope() | PairDivisors()
+            | Proportional() | UnknownScaling()
+        ):  # fmt: skip
+            raise dialect.refusal("scaling", repr(scaling.name), "they know none, linear and yarn")
         case _:
-            raise dialect.refusal(
-                "scaling", repr(name_of(scaling)), "they know none, linear and yarn"
-            )
-    return f"--rope-scaling {told} --rope-freq-base {_shown(base)}"
+            assert_never(scaling)
+    return f"--rope-scaling {told} --rope-freq-base {_shown(scaling.base(rotary))}"
 
 
 def _yarn_flags(scaling: Yarn, dialect: Dialect) -> str:
@@ -223,7 +226,7 @@ def _yarn_flags(scaling: Yarn, dialect: Dialect) -> str:
             "truncate", "false", "the ramp's ends are always rounded to whole pairs",
             "there is no other way in llama.cpp",
         )  # fmt: skip
-    amplitude = attention_factor(scaling)[0]
+    amplitude = scaling.amplitude()[0]
     if amplitude != yarn_mscale(scaling.factor):
         raise dialect.refusal(
             "attention_factor",
@@ -232,7 +235,9 @@ def _yarn_flags(scaling: Yarn, dialect: Dialect) -> str:
             "--yarn-attn-factor is overwritten",
         )
     original = scaling.original_max_position_embeddings
-    told = f"yarn --rope-scale {_shown(scaling.factor)} --yarn-orig-ctx {original}"
+    told = (
+        f"{scaling.spelled.gguf} --rope-scale {_shown(scaling.factor)} --yarn-orig-ctx {original}"
+    )
     if (scaling.beta_fast, scaling.beta_slow) != (32.0, 1.0):
         told += f" --yarn-beta-fast {_shown(scaling.beta_fast)}"
         told += f" --yarn-beta-slow {_shown(scaling.beta_slow)}"
@@ -258,7 +263,7 @@ def _under(
     if isinstance(present, _IN_TENSORS):
         if scale not in (None, 1.0) or kind is not None:
             raise ScheduleError(
-                f"the file's own {name_of(present)} lies in a tensor, which no option switches off"
+                f"the file's own {present.name} lies in a tensor, which no option switches off"
             )
         return replace(group, encoding=replace(rotary, rope_theta=base))
     if isinstance(present, Yarn) and present.mscale_all_dim:
@@ -289,7 +294,7 @@ def _yarn(
         ramp = whole("--yarn-orig-ctx", stated)
     if ramp is None:
         raise ScheduleError("yarn needs --yarn-orig-ctx: the file states no length")
-    times = attention_factor(own)[0] / yarn_mscale(own.factor) if own else 1.0
+    times = own.amplitude()[0] / yarn_mscale(own.factor) if own else 1.0
     return Yarn(
         factor,
         ramp,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.scaling import LongRope, UnknownScaling, name_of
+from ropewalk.rope.schedules import LongRope, UnknownScaling
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import Encoding, LayerGroup, PositionSpec, RotarySpec
 from ropewalk.short import short
@@ -24,7 +24,7 @@ _FP32 = 6e-8
 """What a fingerprint rounds off, relative."""
 
 STILL = 1e-20
-"""Radians a token; at a billion tokens such a pair has not turned."""
+"""Radians a token; at a billion tokens such a pair has not moved."""
 
 
 @short
@@ -52,10 +52,10 @@ class Dialect:
 def require_same(wanted: PositionSpec, found: PositionSpec, dialect: Dialect) -> None:
     """Raise ScheduleError unless `found` says of position all that `wanted` does.
 
-    Compared are layers, windows, encodings, which channels turn and by which axis, the schedule's
-    fingerprint at every length where it could differ, softmax rules, the claimed length, and the
-    trained length where `wanted` states one. Not compared is the layout of channels: it belongs
-    to the weights, and no dialect here writes weights.
+    Compared are layers, windows, encodings, which channels are rotated and by which axis, the
+    schedule's fingerprint at every length where it could differ, softmax rules, the claimed length,
+    and the trained length where `wanted` states one. Not compared is the layout of channels: it
+    belongs to the weights, and no dialect here writes weights.
     """
     if len(wanted.groups) != len(found.groups):
         raise dialect.refusal(
@@ -92,8 +92,8 @@ def require_one_list(spec: PositionSpec, served: int, dialect: Dialect) -> None:
                 raise dialect.refusal(
                     "longrope",
                     "of two lists",
-                    "it takes one of them for every prompt, so that short ones would turn by the "
-                    "long factors",
+                    "it takes one of them for every prompt, so that short ones would be rotated by "
+                    "the long factors",
                     f"serve at most {switch} tokens, or choose a schedule that is the same for "
                     "every prompt",
                 )
@@ -134,8 +134,8 @@ def _same_encoding(
         if wanted != found:
             raise dialect.refusal(
                 "scaling",
-                repr(name_of(wanted.scaling)),
-                f"{name_of(found.scaling)!r} would be read back",
+                repr(wanted.scaling.name),
+                f"{found.scaling.name!r} would be read back",
             )
         return
     for length in lengths:
@@ -145,7 +145,7 @@ def _same_encoding(
 
 
 def _channels(rotary: RotarySpec) -> dict[str, object]:
-    """Which channels turn, and by which axis of position; what says nothing is left alike."""
+    """Which channels are rotated and by which axis; what says nothing is left alike."""
     return {
         "head_dim": rotary.head_dim,
         "rotary_dim": rotary.rotary_dim,
@@ -185,9 +185,9 @@ def _schedule_refusal(
     apart = [i for i, (a, b) in both if not math.isclose(a, b, rel_tol=room, abs_tol=STILL)]
     pair = apart[0] if apart else 0
     return dialect.refusal(
-        f"{name_of(ours.scaling)} scaling of {group.name}, base",
+        f"{ours.scaling.name} scaling of {group.name}, base",
         f"{ours.rope_theta:.10g}",
-        f"pair {pair} would turn {other.inv_freq[pair]:.7g} instead of "
+        f"pair {pair} would rotate {other.inv_freq[pair]:.7g} instead of "
         f"{built.inv_freq[pair]:.7g} radians a token{at}",
     )
 

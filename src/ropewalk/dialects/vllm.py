@@ -22,8 +22,7 @@ from ropewalk.dialects.hf.reader import read_again
 from ropewalk.dialects.hf.write import text_part, write_config
 from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
-from ropewalk.rope.frequencies import attention_factor
-from ropewalk.rope.scaling import LongRope
+from ropewalk.rope.schedules import LongRope
 from ropewalk.rope.spec import Length, PositionSpec
 
 VERSION = "rules as of vLLM after PR 56446, with transformers 5"
@@ -75,7 +74,7 @@ def write_overrides(spec: PositionSpec, source: ConfigSource, length: int | None
 
 def write_own(spec: PositionSpec, source: ConfigSource) -> str:
     """The options for a configuration that says itself what `spec` says: its claimed length alone,
-    where vLLM turns by the file as `spec` says.
+    where vLLM rotates by the file as `spec` says.
 
     Without the length vLLM would multiply what the file claims by its factor. Raises as
     `write_overrides`, whose options these are where the file alone does not do.
@@ -133,7 +132,7 @@ def _state_amplitude(spec: PositionSpec, overrides: Json) -> None:
     """LongRoPE's amplitude in vLLM's own words: it does not read factor or attention_factor."""
     rope = overrides.get("rope_parameters")
     amplitudes = {
-        attention_factor(rotary.scaling)[0]
+        rotary.scaling.amplitude()[0]
         for _, rotary in spec.rotary_groups()
         if isinstance(rotary.scaling, LongRope)
     }

@@ -17,7 +17,6 @@ from torch import Tensor
 from ropewalk import positions
 from ropewalk.explain.steps import TraceStep, rounding, step
 from ropewalk.explain.watch import Parts, Seen, watch
-from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import LayerGroup, PositionSpec, RotarySpec
 from ropewalk.short import short
 
@@ -107,7 +106,7 @@ def _rotation(
         "rotated": rotary.rotary_dim,
         "head_dim": rotary.head_dim,
         "layout": rotary.layout,
-        "scaling": name_of(rotary.scaling),
+        "scaling": rotary.scaling.name,
     }
     query = still.queries.get(block)
     if query is None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from ropewalk.extension.serve import Options
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.lengths import trained_length
-from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short
 
@@ -92,7 +91,7 @@ def schedule_lines(before: PositionSpec, after: PositionSpec) -> list[str]:
         if scaling is not None and scaling != getattr(old.encoding, "scaling", None):
             factor = getattr(scaling, "factor", None)
             of = "" if factor is None else f", factor {factor:.6g}"
-            told.append(f"{name_of(scaling)}{of}")
+            told.append(f"{scaling.name}{of}")
         built = frequencies(new, after.claimed.tokens)
         told.append(
             f"cos and sin x {built.attention_factor:.6g}, fingerprint {built.fingerprint()} at "

@@ -23,7 +23,7 @@ from ropewalk.errors import ModelFileError, ScheduleMismatchError, StoreError, U
 from ropewalk.extension.card import README, with_section
 from ropewalk.files import folder_beside
 from ropewalk.findings.live import compare_tables, live_tables
-from ropewalk.models.load import load, told_plainly
+from ropewalk.models.load import load, plain_errors
 from ropewalk.models.resolve import ModelFiles
 from ropewalk.models.rotary_tables import schedule_fingerprint
 from ropewalk.proof.subjects.calls import free_memory
@@ -169,7 +169,7 @@ def _brought_up(folder: Path) -> tuple[Any, str]:
         stated = str(load_json(folder / _CONFIG).get("dtype", "float32"))
         dtype = getattr(torch, stated.removeprefix("torch."), torch.float32)
         return load(files, device=torch.device("cpu"), dtype=dtype).model, "loaded back"
-    with told_plainly(folder.name):
+    with plain_errors(folder.name):
         from accelerate import init_empty_weights
         from transformers import AutoConfig, AutoModelForCausalLM
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ropewalk.errors import LengthError, ScheduleError
 from ropewalk.extension.methods import trained_length
-from ropewalk.rope.scaling import Proportional, Scaling, Unscaled, name_of
+from ropewalk.rope.schedules import Proportional, Scaling, Unscaled
 from ropewalk.rope.spec import (
     Alibi,
     Encoding,
@@ -118,7 +118,7 @@ def _scalings(spec: PositionSpec) -> Iterator[Scaling]:
 
 def _told(scaling: Scaling) -> str:
     factor = getattr(scaling, "factor", None)
-    return name_of(scaling) if factor is None else f"{name_of(scaling)} with a factor of {factor:g}"
+    return scaling.name if factor is None else f"{scaling.name} with a factor of {factor:g}"
 
 
 def _known(tokens: int | None) -> str:

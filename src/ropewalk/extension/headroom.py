@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ropewalk.extension.methods import CLOSED_FORMS, HEADROOMS, NAMES, Method, Stretch
+from ropewalk.extension.methods import CLOSED_FORMS, HEADROOMS, NAMES, Method, Stretch, Stretches
 from ropewalk.extension.score import SHIPPED, Bench, Candidate, stretched
 from ropewalk.extension.skip import why_not
 from ropewalk.short import short
@@ -46,14 +46,14 @@ class Headrooms:
 
 def headrooms(
     bench: Bench,
-    target: int,
+    stretches: Stretches,
     length: int,
     tolerance: float,
     deadline: float | None,
     tell: Callable[[str], None],
     methods: Sequence[Method] = CLOSED_FORMS,
 ) -> Headrooms:
-    """Of each of `methods` for `target` tokens, the headroom with which `length` is read best.
+    """Of each of `methods`, the headroom with which `length` is read best.
 
     Best is the highest score over gaps among those that cost short text at most `tolerance`; where
     all cost more, the cheapest. A model of which gaps say nothing is measured without headroom. Up
@@ -72,7 +72,7 @@ def headrooms(
         tell(f"prompts with a gap: every method, made for {headroom:g} times the length")
         for method in methods:
             stretch = Stretch(method, headroom)
-            candidate = stretched(bench.spec, target, stretch)
+            candidate = stretched(stretches, stretch)
             change = bench.short_loss(candidate) / before - 1.0
             tried.append(Tried(stretch, bench.gaps(candidate, length), change))
         now = time.monotonic()

@@ -18,10 +18,10 @@ from ropewalk.errors import ScheduleError, UsageError
 from ropewalk.extension.methods import (
     CLOSED_FORMS,
     Method,
-    SearchedFactors,
     Stretch,
+    Stretches,
     against,
-    extended,
+    searched,
 )
 from ropewalk.extension.serve import ENGINES, For, Options, file_options, folder_options
 from ropewalk.models.resolve import ModelFiles
@@ -47,20 +47,19 @@ class MadeFor:
     """An engine, and the files that it is to serve: a folder by its configuration, or a GGUF."""
 
     engine: For
-    before: PositionSpec
-    target: int
+    stretches: Stretches
     source: ConfigSource | None = None
     header: GgufHeader | None = None
 
     @classmethod
     def of(
-        cls, settings: ExtendSettings, engine: For, files: ModelFiles, before: PositionSpec
+        cls, settings: ExtendSettings, engine: For, files: ModelFiles, stretches: Stretches
     ) -> MadeFor:
         """For what these settings would write. A GGUF model becomes a folder where one is named."""
-        made = cls(engine, before, settings.target)
+        made = cls(engine, stretches)
         out = settings.out
         if files.kind != "gguf":
-            return replace(made, source=config_source(before))
+            return replace(made, source=config_source(stretches.spec))
         if out is None or out.suffix.lower() == ".gguf":
             return replace(made, header=files.header)
         config = load_json(dequantised(files.path) / "config.json")
@@ -75,7 +74,7 @@ class MadeFor:
             if self.header is not None:
                 plan_changes(after, self.header)
                 return file_options(self.engine, after, "FILE.gguf")
-            source = self.source or config_source(self.before)
+            source = self.source or config_source(self.stretches.spec)
             written = written_config(source, after, spelling(self.engine))
         except ScheduleError as error:
             return Options(name, "", None, str(error))
@@ -106,16 +105,16 @@ class MadeFor:
     def check_search(self) -> None:
         """As `check`, for a list of divisors and an amplitude like those that a search finds."""
         longrope = next(form for form in CLOSED_FORMS if form.name == "longrope")
-        made = extended(self.before, self.target, longrope)
-        both = zip(self.before.rotary_groups(), made.rotary_groups(), strict=True)
+        made = self.stretches.by(Stretch(longrope))
+        both = zip(self.stretches.spec.rotary_groups(), made.rotary_groups(), strict=True)
         divisors, _ = next(
-            against(old, new, self.target) for (_, old), (_, new) in both if old != new
+            against(old, new, self.stretches.target) for (_, old), (_, new) in both if old != new
         )
-        self.check(Stretch(SearchedFactors(divisors, 1.03)))
+        self.check(Stretch(searched(divisors, 1.03)))
 
     def _by(self, stretch: Stretch) -> Options:
         try:
-            after = extended(self.before, self.target, stretch.method, stretch.headroom)
+            after = self.stretches.by(stretch)
         except ScheduleError as error:
             return Options(ENGINES[self.engine], "", None, str(error))
         return self.options(after)

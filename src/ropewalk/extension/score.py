@@ -15,7 +15,7 @@ from typing import Any
 
 from ropewalk.errors import UsageError
 from ropewalk.extension import neighbour
-from ropewalk.extension.methods import Stretch, extended, trained_length
+from ropewalk.extension.methods import Stretch, Stretches, trained_length
 from ropewalk.extension.skip import SkipProbe, why_not
 from ropewalk.models.rotary_tables import install, schedule_fingerprint
 from ropewalk.proof.ask import Asking, ask
@@ -266,21 +266,19 @@ class Bench:
         )
 
 
-def stretched(spec: PositionSpec, target: int, stretch: Stretch) -> Candidate:
+def stretched(stretches: Stretches, stretch: Stretch) -> Candidate:
     """A schedule to be measured. Raises ScheduleError where its formula has no value."""
-    made = extended(spec, target, stretch.method, stretch.headroom)
-    return Candidate(stretch.name, made, stretch=stretch)
+    return Candidate(stretch.name, stretches.by(stretch), stretch=stretch)
 
 
-def candidates(
-    model: Any, spec: PositionSpec, target: int, stretches: Iterable[Stretch]
-) -> Iterator[Candidate]:
-    """Everything that is measured: the model as it is, `stretches` of it, and Self-Extend."""
+def candidates(model: Any, stretches: Stretches, chosen: Iterable[Stretch]) -> Iterator[Candidate]:
+    """Everything that is measured: the model as it is, those chosen, and Self-Extend."""
+    spec = stretches.spec
     yield Candidate(SHIPPED, spec, note="does not claim the length")
-    for stretch in stretches:
-        yield stretched(spec, target, stretch)
+    for stretch in chosen:
+        yield stretched(stretches, stretch)
     # How its keys turn is seen on the model's own schedule, and another may be installed by now.
     install(model, spec, None)
     if neighbour.why_not(model, spec) is None:
-        how = neighbour.SelfExtend.reaching(trained_length(spec), target)
+        how = neighbour.SelfExtend.reaching(trained_length(spec), stretches.target)
         yield Candidate(how.name, spec, how, neighbour.ENGINES)

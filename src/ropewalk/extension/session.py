@@ -19,14 +19,14 @@ from ropewalk.errors import StoreError
 from ropewalk.extension.card import Card
 from ropewalk.extension.fit import check
 from ropewalk.extension.made_for import MadeFor, dequantised, spelling
-from ropewalk.extension.methods import CLOSED_FORMS, Method, Stretch, extended, trained_length
+from ropewalk.extension.methods import CLOSED_FORMS, Method, Stretch, Stretches, trained_length
 from ropewalk.extension.serve import Options, file_options, options, own_options
-from ropewalk.extension.settings import AUTO, SEARCH, ExtendSettings, check_settings, is_gguf, named
+from ropewalk.extension.settings import AUTO, ExtendSettings, check_settings, is_gguf, named
 from ropewalk.listener import Listener
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.models.tokenizer import check_files, check_fits, highest_own
 from ropewalk.proof.settings import RUNS
-from ropewalk.rope.scaling import LongRope
+from ropewalk.rope.schedules import SEARCH, LongRope
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short
 from ropewalk.shown import Shown
@@ -83,14 +83,14 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
     check(before, settings.target)
     check_settings(settings, files)
     check_files(files)
-    made = None
+    made, stretches = None, Stretches(before, settings.target)
     if settings.engine is not None:
-        made = MadeFor.of(settings, settings.engine, files, before)
+        made = MadeFor.of(settings, settings.engine, files, stretches)
     if settings.method in (AUTO, SEARCH):
         if made is not None and settings.method == SEARCH:
             made.check_search()
         forms = CLOSED_FORMS if made is None else made.methods()
-        chosen = _measured(settings, files, before, forms, tell)
+        chosen = _measured(settings, files, stretches, forms, tell)
     else:
         chosen = _Chosen(named(settings))
         if made is not None and chosen.stretch is not None:
@@ -100,7 +100,7 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
             files, before, None, settings.method, chosen.scores, chosen.headrooms, chosen.why,
             work=chosen.work,
         )  # fmt: skip
-    after = extended(before, settings.target, chosen.stretch.method, chosen.stretch.headroom)
+    after = stretches.by(chosen.stretch)
     warnings = _warnings(after)
     served = options(before, after, settings.engine)
     written = None
@@ -129,7 +129,7 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
 def _measured(
     settings: ExtendSettings,
     files: ModelFiles,
-    before: PositionSpec,
+    stretches: Stretches,
     forms: tuple[Method, ...],
     tell: Listener,
 ) -> _Chosen:
@@ -140,17 +140,17 @@ def _measured(
     grid = Grid(
         settings.lengths or (settings.target,), settings.depths, settings.trials, settings.seed
     )
-    bench, work = _bench(settings, files, before, tell)
+    bench, work = _bench(settings, files, stretches.spec, tell)
     deadline = None if settings.seconds is None else begun + settings.seconds
     if settings.method == AUTO:
-        return _auto(bench, work, settings, grid, forms, deadline, tell)
-    return _search(bench, work, settings, grid, forms, deadline, tell)
+        return _auto(bench, work, stretches, grid, forms, deadline, tell)
+    return _search(bench, work, settings, stretches, grid, forms, deadline, tell)
 
 
 def _auto(
     bench: Bench,
     work: Path,
-    settings: ExtendSettings,
+    stretches: Stretches,
     grid: Grid,
     forms: tuple[Method, ...],
     deadline: float | None,
@@ -161,8 +161,8 @@ def _auto(
     from ropewalk.extension.score import candidates
 
     longest = max(grid.lengths)
-    rooms = headrooms(bench, settings.target, longest, TOLERANCE, deadline, tell.say, forms)
-    entries = candidates(bench.model, bench.spec, settings.target, rooms.chosen)
+    rooms = headrooms(bench, stretches, longest, TOLERANCE, deadline, tell.say, forms)
+    entries = candidates(bench.model, stretches, rooms.chosen)
     scores = tuple(measure(bench, entries, grid, deadline, tell.say))
     choice = choose(scores)
     return _Chosen(
@@ -198,6 +198,7 @@ def _search(
     bench: Bench,
     work: Path,
     settings: ExtendSettings,
+    stretches: Stretches,
     grid: Grid,
     forms: tuple[Method, ...],
     deadline: float | None,
@@ -205,7 +206,7 @@ def _search(
 ) -> _Chosen:
     from ropewalk.extension.search.run import Search
 
-    search = Search(bench, settings.target, seed=settings.seed, forms=forms)
+    search = Search(bench, stretches, seed=settings.seed, forms=forms)
     found = search.run(
         work, grid, tries=settings.tries, deadline=deadline, tell=tell.say, tried=tell.so_far
     )
@@ -256,7 +257,7 @@ def _warnings(after: PositionSpec) -> tuple[str, ...]:
             if scaling.short_factor != scaling.long_factor:
                 told.append(
                     f"Prompts up to {scaling.original_max_position_embeddings:,} tokens and longer "
-                    "ones turn by different factors: a text that grows over that length while "
+                    "ones rotate by different factors: a text that grows over that length while "
                     "it is being "
                     "written keeps keys of the other kind, and engines that choose once for a "
                     "server read short prompts by the long factors."

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 
 from ropewalk.dialects.gguf.weights import Numbers
 from ropewalk.errors import LengthError, UsageError
-from ropewalk.extension.methods import CLOSED_FORMS, NAMES, LongFactors, RaisedBase, Stretch
+from ropewalk.extension.methods import CLOSED_FORMS, NAMES, Method, Stretch
 from ropewalk.models.resolve import ModelFiles
+from ropewalk.rope.schedules import SEARCH, LargerBase, LongRope
 from ropewalk.short import short
 
 if TYPE_CHECKING:
     from ropewalk.extension.checkpoint import Place
     from ropewalk.extension.serve import For
 
-AUTO, SEARCH = "auto", "search"
+AUTO = "auto"
 METHODS = (*NAMES, AUTO, SEARCH)
+_LONGROPE = str(LongRope.spelled.method)
+_BASE = str(LargerBase.spelled.method)
 DEFAULT_DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 DEFAULT_TRIALS = 2
 _MOST_FACTOR = 10_000
@@ -79,8 +82,8 @@ def check_settings(settings: ExtendSettings, files: ModelFiles) -> None:
             f"--for {settings.engine!r:.40} is not known; choose one of {', '.join(ENGINES)}"
         )
     for option, value, method in (
-        ("--factors", settings.factors, LongFactors.name),
-        ("--base", settings.base, RaisedBase.name),
+        ("--factors", settings.factors, _LONGROPE),
+        ("--base", settings.base, _BASE),
     ):
         if value is not None and settings.method != method:
             raise UsageError(f"{option} goes with --method {method}, not {settings.method}")
@@ -142,9 +145,9 @@ def is_gguf(out: Path) -> bool:
 def named(settings: ExtendSettings) -> Stretch:
     """The closed form that was named, with its own numbers."""
     if settings.factors is not None:
-        return Stretch(LongFactors(_read_factors(settings.factors)))
+        return Stretch(Method(_LONGROPE, LongRope, divisors=_read_factors(settings.factors)))
     if settings.base is not None:
-        return Stretch(RaisedBase(settings.base))
+        return Stretch(Method(_BASE, LargerBase, base=settings.base))
     method = next(each for each in CLOSED_FORMS if each.name == settings.method)
     return Stretch(method, 1.0 if settings.headroom is None else settings.headroom)
 

@@ -23,8 +23,8 @@ from ropewalk.proof.prove import Proof, prove
 from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.statistics.verdicts import AbsoluteThreshold
 from ropewalk.proof.summary import Share
-from ropewalk.rope.frequencies import ntk_base
 from ropewalk.rope.lengths import trained_length
+from ropewalk.rope.schedules import ntk_base
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 from ropewalk.short import short
 from ropewalk.shown import Shown

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq
-from ropewalk.rope.scaling import LongRope, Unscaled, name_of
+from ropewalk.rope.frequencies import scaled_inv_freq
+from ropewalk.rope.schedules import LongRope, Unscaled, plain_inv_freq
 from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
 
@@ -59,7 +59,7 @@ def _shape(case: Case) -> str:
     if len(case.live) == len(case.expected):
         return ""
     return (
-        f"{case.where} holds {len(case.live)} pairs where the configuration turns "
+        f"{case.where} holds {len(case.live)} pairs where the configuration rotates "
         f"{len(case.expected)}: check head_dim and partial_rotary_factor."
     )
 
@@ -78,8 +78,8 @@ def _half_precision(case: Case) -> str:
         if torch.equal(now.to(half).double(), now) and bool(((now - right).abs() <= room).all()):
             name = str(half).removeprefix("torch.")
             return (
-                f"{case.where} was cast to {name} and has lost precision, so far tokens are turned "
-                "by wrong angles: rebuild it in float32 after the cast."
+                f"{case.where} was cast to {name} and has lost precision, so far tokens are "
+                "rotated by wrong angles: rebuild it in float32 after the cast."
             )
     return ""
 
@@ -91,7 +91,7 @@ def _unscaled(case: Case) -> str:
         return ""
     return (
         f"{case.where} is plain rotary at base {case.rotary.rope_theta:,.10g}, although "
-        f"{name_of(scaling)} scaling is configured: it was set after loading, where it does "
+        f"{scaling.name} scaling is configured: it was set after loading, where it does "
         "nothing, or the loader dropped it (transformers does, for a GGUF). Set it before "
         "loading, or install the schedule."
     )

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING
 
 from ropewalk.dialects.engines import EngineView, partings
 from ropewalk.findings.result import Audit, RotaryAudit
-from ropewalk.rope.scaling import NAMES, name_of
 from ropewalk.rope.spec import (
     Alibi,
     Encoding,
@@ -104,8 +103,8 @@ def _group(group: LayerGroup, part: RotaryAudit | None) -> dict[str, Json]:
         scaling = group.encoding.scaling
         encoding["scaling"] = {
             **_fields(scaling),
-            "type": NAMES[type(scaling)],
-            "name": name_of(scaling),
+            "type": scaling.kind,
+            "name": scaling.name,
         }
     return {
         "name": group.name,

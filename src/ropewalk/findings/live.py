@@ -1,6 +1,6 @@
 """A loaded transformers module against what its configuration says, table by table.
 
-Configurations are promises; the buffers are what turns the queries. Importing this module does
+Configurations are promises; the buffers are what rotates the queries. Importing this module does
 not import torch; calling it needs the module, and so torch, to be there already.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from ropewalk.findings.diagnosis import Case, differences, explain
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.scaling import UnknownScaling
+from ropewalk.rope.schedules import UnknownScaling
 from ropewalk.rope.spec import (
     Alibi,
     GroupKeys,

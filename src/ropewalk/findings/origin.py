@@ -1,35 +1,30 @@
 """How a model's context length was obtained, in a sentence: recipes that a schedule gives away.
 
 A file shows a schedule, never a training. Where a family's report is public, the sentence says
-what it reports; otherwise it says that the file does not tell.
+what it reports; otherwise it says that the file does not tell. What a schedule is called is said
+by its record; what the tool that extended a model wrote into the file counts before all else, as
+long as the schedule is the one that it wrote.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ropewalk.findings.recorded import by_record, changed_since, still_holds
+from ropewalk.errors import ScheduleError
 from ropewalk.findings.result import Origin
-from ropewalk.rope import checks
-from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import schedule_fingerprint
+from ropewalk.rope.schedules import (
     UNSCALED,
-    DynamicNtk,
-    LargerBase,
     Linear,
-    Llama3,
-    LongRope,
-    Ntk,
-    NtkByParts,
-    PairDivisors,
+    OriginWords,
     Proportional,
     Scaling,
-    Unscaled,
     Yarn,
-    name_of,
+    words_of,
 )
 from ropewalk.rope.spec import (
     Alibi,
+    Extended,
     IncompleteRotary,
     LayerGroup,
     LearnedPositions,
@@ -82,29 +77,83 @@ BASE_RECIPES = (
            "Larger base, trained: Apertus reports base 12,000,000 for its training at 64k"),
 )  # fmt: skip
 
-YARN_TRAINED = {
-    "deepseek": "DeepSeek reports training with it",
-    "gpt_oss": "the gpt-oss model card reports it as part of the model",
-    "gpt-oss": "the gpt-oss model card reports it as part of the model",
-}
-YARN_AT_INFERENCE = {
-    "qwen2": "Qwen documents it as an edit for longer prompts",
-    "qwen3": "Qwen documents it as an edit for longer prompts",
-    "smollm3": "SmolLM3 reports it for inference past 64k",
-}
+
+@short
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is published on a family and a schedule: how it was put in, and who says so."""
+
+    families: tuple[str, ...]
+    schedules: tuple[type[Scaling], ...]
+    how: str
+    report: str
+    code: str | None = None
+
+
+REPORTS = (
+    Report(("deepseek",), (Yarn,), "trained", "DeepSeek reports training with it", "yarn-trained"),
+    Report(("gpt_oss", "gpt-oss"), (Yarn,), "trained",
+           "the gpt-oss model card reports it as part of the model", "yarn-trained"),
+    Report(("qwen2", "qwen3"), (Yarn,), "at inference only",
+           "Qwen documents it as an edit for longer prompts, and no training with it is known",
+           "yarn-inference"),
+    Report(("smollm3",), (Yarn,), "at inference only",
+           "SmolLM3 reports it for inference past 64k, and no training with it is known",
+           "yarn-inference"),
+    Report(("gemma3",), (Linear, Proportional), "after training",
+           "the Gemma 3 report trains at 32k and then scales"),
+)  # fmt: skip
+"""Matched by the beginning of the model_type."""
 
 
 def how_obtained(spec: PositionSpec, trained: Length) -> Origin:
-    """The most likely way to the claimed length, with what the file cannot prove said openly.
-
-    What the tool that extended a model wrote down counts before all else.
-    """
+    """The most likely way to the claimed length, with what the file cannot prove said openly."""
     record = spec.extended
     if record is None:
         return _by_schedule(spec, trained)
-    if still_holds(record, spec):
-        return by_record(record, getattr(_leading(spec), "rope_theta", None))
-    return changed_since(record, _by_schedule(spec, trained))
+    words = words_of(record.method)
+    if words is not None and _still_holds(record, spec):
+        return _by_record(record, words, _leading(spec))
+    shown = _by_schedule(spec, trained)
+    return Origin(
+        shown.code,
+        f"{shown.sentence} The file records that {record.tool} extended it to "
+        f"{record.target:,} tokens (method {record.method}); its schedule or its claim was changed "
+        "since.",
+    )
+
+
+def _still_holds(record: Extended, spec: PositionSpec) -> bool:
+    """Whether the spec claims the recorded length, and rotates as it did then."""
+    try:
+        same = schedule_fingerprint(spec) == record.fingerprint
+    except ScheduleError:
+        return False
+    return same and spec.claimed.tokens == record.target
+
+
+def _by_record(
+    record: Extended, words: OriginWords, now: RotarySpec | IncompleteRotary | None
+) -> Origin:
+    """The origin that a record tells; `now` is the encoding in the file."""
+    base = None if now is None else now.rope_theta
+    filled = words.filled(
+        {
+            **({} if now is None else now.scaling.numbers()),
+            "factor": record.made_for / record.trained,
+            "original_max_position_embeddings": record.trained,
+        }
+    )
+    raised = ""
+    if base is not None and base != record.rope_theta:
+        raised = f" (rope_theta {record.rope_theta:,.10g} before, {base:,.10g} now)"
+    room = "" if record.made_for == record.target else f", made for {record.made_for:,}"
+    return Origin(
+        words.code,
+        f"{filled.what}{raised}; extended from {record.trained:,} to {record.target:,} "
+        f"tokens{room}, by {record.tool} (method {record.method}), as the file records. It does "
+        "not say whether training followed.",
+    )
 
 
 def _by_schedule(spec: PositionSpec, trained: Length) -> Origin:
@@ -112,17 +161,22 @@ def _by_schedule(spec: PositionSpec, trained: Length) -> Origin:
     if rotary is None:
         return Origin("not-rotary", _without_rotary(spec))
     scaling = rotary.scaling
-    match scaling:
-        case Unscaled() | Proportional(factor=1.0):
-            if rotary.rope_theta is None:
-                return Origin("unknown", "Unknown: the file does not give the base.")
-            return _by_base(spec, trained, rotary.rope_theta)
-        case Yarn():
-            return _by_yarn(spec, scaling)
-        case PairDivisors():
-            return _by_divisors(rotary, scaling)
-        case _:
-            return _by_scaling(spec, scaling)
+    if not scaling.stretches:
+        if rotary.rope_theta is None:
+            return Origin("unknown", "Unknown: the file does not give the base.")
+        return _by_base(spec, trained, rotary.rope_theta)
+    words = scaling.told(rotary if isinstance(rotary, RotarySpec) else None)
+    rotated = [
+        g.encoding.scaling
+        for g in spec.groups
+        if isinstance(g.encoding, RotarySpec | IncompleteRotary)
+    ]
+    what = words.what + (" on some of the layers" if len({*rotated}) > 1 else "")
+    for each in REPORTS:
+        if isinstance(scaling, each.schedules) and spec.model_type.startswith(each.families):
+            sentence = f"{what}, {each.how}: {each.report}; the file itself cannot show it."
+            return Origin(each.code or words.code, sentence)
+    return Origin(words.code, f"{what}. {words.unsaid}".rstrip())
 
 
 def _leading(spec: PositionSpec) -> RotarySpec | IncompleteRotary | None:
@@ -166,128 +220,6 @@ def _by_base(spec: PositionSpec, trained: Length, base: float) -> Origin:
         "larger-base",
         f"Larger base: {base:,.10g} where the original is 10,000. The file does not say "
         "whether training began with it or it was raised for length.",
-    )
-
-
-def _by_yarn(spec: PositionSpec, yarn: Yarn) -> Origin:
-    what = f"factor {yarn.factor:g} from {yarn.original_max_position_embeddings} tokens"
-    for family, report in YARN_TRAINED.items():
-        if spec.model_type.startswith(family):
-            return Origin(
-                "yarn-trained",
-                f"YaRN, trained ({what}): {report}; the file itself cannot show it.",
-            )
-    for family, report in YARN_AT_INFERENCE.items():
-        if spec.model_type.startswith(family):
-            return Origin(
-                "yarn-inference",
-                f"YaRN at inference only ({what}): {report}; no training with it is known.",
-            )
-    return Origin(
-        "yarn", f"YaRN ({what}). The file does not say whether the model was trained with it."
-    )
-
-
-def _by_divisors(rotary: RotarySpec | IncompleteRotary, scaling: PairDivisors) -> Origin:
-    rule = baked_llama3(rotary, scaling) if isinstance(rotary, RotarySpec) else None
-    if rule is not None:
-        return Origin(
-            "llama3",
-            f"llama3 rule: the file's divisors are those of factor {rule.factor:g} at reference "
-            f"length {rule.original_max_position_embeddings}; the rule's own numbers are not "
-            "in the file.",
-        )
-    return Origin(
-        "pair-divisors",
-        "A divisor for each pair, stored as a tensor. The file does not say which rule made it "
-        "or what training followed.",
-    )
-
-
-def baked_llama3(rotary: RotarySpec, scaling: PairDivisors) -> Llama3 | None:
-    """The llama3 rule behind stored divisors, when the published constants reproduce them.
-
-    Constants: low 1, high 4, reference length 8192; the factor is the last divisor. Divisors
-    are stored in fp32, so they agree to a relative 1e-4 at most.
-    """
-    if len(scaling.divisors) != rotary.pairs or not 1.0 < scaling.divisors[-1] <= checks.MOST:
-        return None
-    rule = Llama3(float(round(scaling.divisors[-1], 3)), 1.0, 4.0, 8192)
-    as_rule = RotarySpec(rotary.head_dim, rotary.rotary_dim, rotary.rope_theta, scaling=rule)
-    plain = plain_inv_freq(rotary.rope_theta, rotary.rotary_dim)
-    made = [p / f for p, f in zip(plain, scaled_inv_freq(as_rule), strict=True)]
-    close = all(abs(m - d) <= 1e-4 * d for m, d in zip(made, scaling.divisors, strict=True))
-    return rule if close else None
-
-
-def _by_scaling(spec: PositionSpec, scaling: Scaling) -> Origin:
-    match scaling:
-        case Linear(factor=factor) | Proportional(factor=factor):
-            return _linear(spec, factor)
-        case Llama3(factor=factor, original_max_position_embeddings=anchor):
-            return Origin(
-                "llama3",
-                f"llama3 rule: slow pairs divided by {factor:g}, reference length {anchor}. Meta "
-                "reports long training with it; the file does not say how long.",
-            )
-        case LongRope(short_factor=short, long_factor=long) if short == long:
-            return Origin(
-                "longrope",
-                "longrope with equal short and long factors: a fixed rescaling of each pair at "
-                "every length, not an extension by itself.",
-            )
-        case LongRope(original_max_position_embeddings=switch):
-            return Origin(
-                "longrope",
-                f"longrope: a searched divisor for each pair, long ones past {switch} tokens. The "
-                "file does not say how much training followed.",
-            )
-        case DynamicNtk(max_position_embeddings=anchor):
-            return Origin(
-                "dynamic",
-                f"Dynamic NTK: as trained up to {anchor} tokens, and a base that grows with the "
-                "prompt beyond. No training is implied.",
-            )
-        case Ntk(factor=factor):
-            return Origin(
-                "ntk",
-                f"NTK-aware base, the slowest pair divided by {factor:g}. Nothing says whether "
-                "the model was trained with it.",
-            )
-        case NtkByParts(factor=factor, original_max_position_embeddings=length):
-            return Origin(
-                "ntk-by-parts",
-                f"NTK by parts (factor {factor:g} from {length} tokens), as YaRN's paper has it. "
-                "Nothing says whether the model was trained with it.",
-            )
-        case LargerBase(rope_theta=base):
-            return Origin(
-                "larger-base",
-                f"Larger base: raised to {base:,.10g} afterwards. Nothing says whether the model "
-                "was trained with it.",
-            )
-        case _:
-            return Origin("unknown", f"Unknown: scaling {name_of(scaling)!r} is not known here.")
-
-
-def _linear(spec: PositionSpec, factor: float) -> Origin:
-    if factor == 1.0:
-        return Origin("as-trained", "As trained: linear scaling by 1 changes nothing.")
-    turned = [
-        g.encoding for g in spec.groups if isinstance(g.encoding, RotarySpec | IncompleteRotary)
-    ]
-    some = len({encoding.scaling for encoding in turned}) > 1
-    where = " on some of the layers" if some else ""
-    if spec.model_type.startswith("gemma3"):
-        return Origin(
-            "position-interpolation",
-            f"Position interpolation by {factor:g}{where}: the Gemma 3 report trains at 32k and "
-            "then scales; the file itself cannot show it.",
-        )
-    return Origin(
-        "position-interpolation",
-        f"Position interpolation by {factor:g}{where}. The file does not say whether training "
-        "followed; without it, interpolation usually loses much.",
     )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ropewalk.findings.result import Origin, RotaryAudit
-from ropewalk.rope.frequencies import yarn_mscale
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
     DynamicNtk,
     Linear,
     Llama3,
@@ -15,6 +14,7 @@ from ropewalk.rope.scaling import (
     PairDivisors,
     Scaling,
     Yarn,
+    yarn_mscale,
 )
 from ropewalk.rope.spec import Finding, IncompleteRotary, Length, PositionSpec, RotarySpec
 

@@ -14,15 +14,11 @@ from ropewalk.errors import ScheduleError
 from ropewalk.findings.origin import how_obtained
 from ropewalk.findings.result import Audit, Horizon, Origin, RotaryAudit
 from ropewalk.findings.schedule_findings import schedule_findings
-from ropewalk.rope.diagnostics import (
-    critical_dimension,
-    pair_rows,
-    similarity_horizon,
-    trained_inv_freq,
-)
+from ropewalk.rope.diagnostics import pair_rows, similarity_horizon, trained_inv_freq
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.lengths import trained_length
-from ropewalk.rope.scaling import UnknownScaling
+from ropewalk.rope.schedules import UnknownScaling
+from ropewalk.rope.schedules.longrope import critical_dimension
 from ropewalk.rope.spec import (
     Finding,
     IncompleteRotary,
@@ -115,8 +111,8 @@ def _encodings(spec: PositionSpec) -> Iterator[Finding]:
                     "incomplete-rotary",
                     "warning",
                     f"{group.name}: rotary, but the file leaves out {', '.join(missing)}{because}.",
-                    "Look in the model's code or report for them, and whether it turns at all; a "
-                    "base put in by guess makes engines turn what was never trained to."
+                    "Look in the model's code or report for them, and whether it rotates at all; a "
+                    "base put in by guess makes engines rotate what was never trained to be."
                     if guess
                     else "Add what is missing from the model's whole configuration; without it no "
                     "angle can be stated.",

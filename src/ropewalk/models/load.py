@@ -1,4 +1,4 @@
-"""A model brought up with transformers, turning by the schedule that was read from its files.
+"""A model loaded with transformers, rotating by the schedule that was read from its files.
 
 transformers loads a GGUF whose schedule lies in `rope_freqs` as plain rotary, and a schedule
 asked for with --rope is in no file at all. So the schedule is installed into the live rotary
@@ -32,9 +32,9 @@ from ropewalk.models.resolve import ModelFiles
 from ropewalk.short import short
 
 Say = Callable[[str], None]
-"""Told in a few words what is going on, for a status line."""
+"""Called with a few words on what is going on, for a status line."""
 Share = Callable[[int, int], None]
-"""Told how many steps of how many are done."""
+"""Called with how many steps are done, and how many there are."""
 
 _LOADING_ERRORS = (
     OSError, ValueError, LookupError, RuntimeError, AttributeError, TypeError, ArithmeticError,
@@ -99,7 +99,7 @@ def load(
     `device_map` spreads the model over devices, as accelerate has it: "auto", or a mapping of
     modules to devices, "cpu" and "disk" among them. `device` is not used then.
 
-    transformers is told, for the rest of the process, to log errors only and draw no bars.
+    transformers is set, for the rest of the process, to log errors only and draw no bars.
 
     Raises ConfigError for a bare config without weights, ModelFileError for what transformers
     cannot load, for missing weights and for a model that is not causal, StoreError when the cache
@@ -114,7 +114,7 @@ def load(
     else:
         folder, identity = files.path, _folder_identity(files.path, say)
     say("loading the weights")
-    with told_plainly(files.name):
+    with plain_errors(files.name):
         spread = None if device_map is None else spread_by(device_map, identity)
         model, tokenizer = _from_transformers(folder, files.name, dtype, spread)
         model = model.eval().requires_grad_(False)
@@ -125,7 +125,7 @@ def load(
 
 
 def spread_by(device_map: str | dict[str, str | int], identity: str) -> dict[str, Any]:
-    """What transformers is told to spread a model over devices.
+    """What transformers gets to spread a model over devices.
 
     What goes to "disk" is kept, once for each model, in the user's cache. Raises
     MissingPartError without accelerate.
@@ -179,13 +179,13 @@ def load_blocks(
         folder = files.path
         _weight_files(folder)
     say("loading the weights")
-    with told_plainly(files.name):
+    with plain_errors(files.name):
         model, tokenizer = _blocks_from_transformers(folder, files.name, dtype)
         return model.eval().requires_grad_(False), tokenizer
 
 
 @contextlib.contextmanager
-def told_plainly(name: str) -> Iterator[None]:
+def plain_errors(name: str) -> Iterator[None]:
     """transformers kept quiet, and what it raises for `name` as an error of this package."""
     try:
         from huggingface_hub.errors import StrictDataclassError

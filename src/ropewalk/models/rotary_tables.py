@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def install(model: Any, spec: PositionSpec, length: int | None) -> None:
-    """Make every rotary module of `model` turn by `spec` at `length` tokens, and verify it.
+    """Make every rotary module of `model` rotate by `spec` at `length` tokens, and verify it.
 
     `length` matters to schedules that depend on it; None is a sequence no longer than they were
     trained on. Raises ScheduleMismatchError when the spec leaves out what a table needs, when
@@ -33,7 +33,7 @@ def install(model: Any, spec: PositionSpec, length: int | None) -> None:
         if isinstance(group.encoding, IncompleteRotary):
             raise ScheduleMismatchError(
                 f"the model's files leave out {' and '.join(group.encoding.missing)}, so the "
-                "schedule its layers turn by is not known; complete the configuration first"
+                "schedule its layers rotate by is not known; complete the configuration first"
             )
     if not any(spec.rotary_groups()):
         return
@@ -45,13 +45,13 @@ def install(model: Any, spec: PositionSpec, length: int | None) -> None:
     if not tables:
         raise ScheduleMismatchError(
             f"{type(model).__name__} keeps its rotary angles where they can be neither seen nor "
-            "set, so nothing shows that it turns as its files say; it cannot be proved here"
+            "set, so nothing shows that it rotates as its files say; it cannot be proved here"
         )
     for path, name, table, owner in tables:
         wanted = schedule(_rotary_for(name, model, spec), length)
         if table.numel() != len(wanted.inv_freq):
             raise ScheduleMismatchError(
-                f"{path}.{name} holds {table.numel()} pairs where the model's files turn "
+                f"{path}.{name} holds {table.numel()} pairs where the model's files rotate "
                 f"{len(wanted.inv_freq)}: head_dim or partial_rotary_factor is read differently"
             )
         _write(path, name, table, owner, wanted)
@@ -107,7 +107,7 @@ def _only_rotary(spec: PositionSpec) -> RotarySpec:
     encodings = {encoding for _, encoding in spec.rotary_groups()}
     if len(encodings) != 1:
         raise ScheduleMismatchError(
-            f"{len(encodings)} schedules are given for a decoder that turns all layers alike"
+            f"{len(encodings)} schedules are given for a decoder that rotates all layers alike"
         )
     return encodings.pop()
 

@@ -32,9 +32,9 @@ def load_tokenizer(name: str) -> Any:
         folder = files.path if files.kind == "folder" else files.path.parent
         if files.kind == "gguf":
             options["gguf_file"] = files.path.name
-    from ropewalk.models.load import told_plainly
+    from ropewalk.models.load import plain_errors
 
-    with told_plainly(name):
+    with plain_errors(name):
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(folder, **options)
@@ -101,7 +101,7 @@ def _rows(files: ModelFiles) -> int | None:
 
 
 def _highest(path: Path) -> int | None:
-    """The last id of a tokenizer.json without its added tokens; None where it cannot be told.
+    """The last id of a tokenizer.json without its added tokens; None where nothing says it.
 
     An added token without a row is refused where a text holds it.
     """

@@ -16,7 +16,6 @@ from ropewalk.positions.exact import ExactEncoding, constant, to_exact, to_exact
 from ropewalk.positions.tables_cache import ROTARY_TABLES
 from ropewalk.positions.turning import Tables, turn_both, turn_some
 from ropewalk.rope import spec
-from ropewalk.rope.scaling import depends_on_length, name_of
 from ropewalk.short import short
 
 Lengths = int | Sequence[int]
@@ -69,7 +68,7 @@ class Rotary(ExactEncoding):
         self.rotary, self.rotated, self.length = rotary, rotated, length
         self.axes = choose(rotary, axes)
         self.axis_count = count_axes(self.axes, rotary)
-        self.needs_length = depends_on_length(rotary.scaling)
+        self.needs_length = rotary.scaling.depends_on_length
         # The amplitude and the axes of the pairs are the same at every length.
         laid = laid_out(rotary, self.axes, length)
         self.attention_factor = laid.attention_factor
@@ -219,7 +218,7 @@ class Rotary(ExactEncoding):
         length = "" if self.length is None else f", length={self.length}"
         return (
             f"{part} of {r.head_dim}, rope_theta={r.rope_theta:g}, {r.layout}, "
-            f"{name_of(r.scaling)}{axes}{length}"
+            f"{r.scaling.name}{axes}{length}"
         )
 
     def _inv_freq(self, length: int | None) -> Tensor:
@@ -227,7 +226,7 @@ class Rotary(ExactEncoding):
         if not self.needs_length or length is None:
             if "inv_freq" not in self.constants:
                 raise ScheduleError(
-                    f"a {name_of(self.rotary.scaling)} schedule depends on the length of the "
+                    f"a {self.rotary.scaling.name} schedule depends on the length of the "
                     "sequence, and none was given; pass length= here, or at construction"
                 )
             return self.constants["inv_freq"]

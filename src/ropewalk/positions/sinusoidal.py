@@ -11,7 +11,7 @@ from ropewalk.errors import TensorError, UsageError
 from ropewalk.positions.base import Description
 from ropewalk.positions.checks import check_fit, check_positions
 from ropewalk.positions.exact import ExactEncoding, constant, to_exact, wide
-from ropewalk.rope.frequencies import plain_inv_freq
+from ropewalk.rope.schedules import plain_inv_freq
 
 Variant = Literal["paper", "tensor2tensor", "marian"]
 """Which of three tables that go by one name; see `Sinusoidal`."""

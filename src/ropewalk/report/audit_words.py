@@ -5,14 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from ropewalk.rope.scaling import (
-    LongRope,
-    PairDivisors,
-    Scaling,
-    UnknownScaling,
-    Unscaled,
-    name_of,
-)
+from ropewalk.rope.schedules import LongRope, PairDivisors, Scaling, UnknownScaling, Unscaled
 from ropewalk.rope.spec import (
     Alibi,
     Encoding,
@@ -71,7 +64,7 @@ def scaling_words(scaling: Scaling) -> str:
         case PairDivisors(divisors=divisors):
             return f"pair divisors: {_range(divisors)}"
         case _:
-            return f"{name_of(scaling)}: {', '.join(_numbers(scaling))}"
+            return f"{scaling.name}: {', '.join(_numbers(scaling))}"
 
 
 def softmax_words(rule: SoftmaxRule) -> str:

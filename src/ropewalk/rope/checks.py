@@ -1,6 +1,6 @@
 """Refusals of values that no rotary schedule can have; every message has field, value, remedy.
 
-Used by the values of `ropewalk.rope.scaling` and `ropewalk.rope.spec` when they are made, so
+Used by the values of `ropewalk.rope.schedules` and `ropewalk.rope.spec` when they are made, so
 that a value that exists can be computed with. Each function raises ScheduleError.
 """
 

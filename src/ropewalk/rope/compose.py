@@ -11,22 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ropewalk.errors import ScheduleError
-from ropewalk.rope.scaling import (
-    DynamicNtk,
-    LargerBase,
-    Linear,
-    Llama3,
-    LongRope,
-    Ntk,
-    NtkByParts,
-    PairDivisors,
-    Proportional,
-    Scaling,
-    UnknownScaling,
-    Unscaled,
-    Yarn,
-    name_of,
-)
+from ropewalk.rope.schedules import LargerBase, Linear, Ntk, PairDivisors, Scaling, Unscaled
 from ropewalk.rope.spec import RotarySpec
 
 
@@ -58,7 +43,7 @@ def compose(rotary: RotarySpec, scaling: Scaling) -> RotarySpec:
             return replace(rotary, rope_theta=base)
         case present, _:
             raise ScheduleError(
-                f"{name_of(scaling)} scaling cannot stand on top of {name_of(present)}: "
+                f"{scaling.name} scaling cannot stand on top of {present.name}: "
                 f"{_reason(present, scaling)}; begin from the unscaled encoding"
             )
 
@@ -66,25 +51,6 @@ def compose(rotary: RotarySpec, scaling: Scaling) -> RotarySpec:
 def _reason(present: Scaling, scaling: Scaling) -> str:
     """Why the two do not make one schedule."""
     for each in (present, scaling):
-        if (why := _alone(each)) is not None:
-            return f"{name_of(each)} {why}"
+        if each.alone:
+            return f"{each.name} {each.alone}"
     return "each would stretch pairs that the other has stretched, by shares that no engine knows"
-
-
-def _alone(scaling: Scaling) -> str | None:
-    """Why a scaling takes no other beside it, or None where that depends on the other."""
-    match scaling:
-        case Yarn() | NtkByParts() | Llama3():
-            return "chooses its pairs by the turns that unscaled frequencies make in training"
-        case LongRope():
-            return "holds divisors that were searched for the plain frequencies at two lengths"
-        case DynamicNtk():
-            return "changes its base with the length, so that the other would change with it"
-        case PairDivisors():
-            return "already holds the whole rule of each pair, of which only the result is known"
-        case Proportional():
-            return "belongs to the architecture: it says which pairs turn at all"
-        case UnknownScaling():
-            return "is not known here"
-        case _:
-            return None

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ropewalk.errors import LengthError
 from ropewalk.rope.angles import Schedule
-from ropewalk.rope.frequencies import plain_inv_freq, scaled_inv_freq, schedule
-from ropewalk.rope.scaling import LongRope, Proportional
+from ropewalk.rope.frequencies import schedule
+from ropewalk.rope.schedules import plain_inv_freq
 from ropewalk.rope.spec import RotarySpec, Window
 from ropewalk.short import short
 
@@ -75,47 +75,14 @@ def pair_rows(
 def trained_inv_freq(rotary: RotarySpec, trained: int, claimed: int | None) -> tuple[float, ...]:
     """The frequencies training is taken to have used, radians a token.
 
-    - longrope: the short factors, at whose length the trained window lies.
-    - proportional: the pairs that turn, without the factor; that share is the architecture.
-    - Any other type when the claim is longer than the trained length (linear, ntk, dynamic,
-      yarn, llama3, pair divisors): the base alone, since the scaling came after that training.
-    - Any type when nothing points to a shorter training: the schedule as shipped, at T.
+    Where the claim is longer than the trained length the scaling came after that training, and
+    the base alone is left, but for what belongs to the architecture or was searched with it
+    (`in_training` of its record); otherwise it is the schedule as shipped, at T.
     """
-    if isinstance(rotary.scaling, LongRope):
-        return scaled_inv_freq(
-            rotary, min(trained, rotary.scaling.original_max_position_embeddings)
-        )
-    if claimed is not None and claimed > trained:
-        if isinstance(rotary.scaling, Proportional):
-            unstretched = Proportional(rotary.scaling.partial_rotary_factor)
-            return scaled_inv_freq(replace(rotary, scaling=unstretched))
+    used = rotary.scaling.in_training(claimed is not None and claimed > trained)
+    if used is None:
         return plain_inv_freq(rotary.rope_theta, rotary.rotary_dim)
-    return scaled_inv_freq(rotary, trained)
-
-
-def critical_dimension(rotary_dim: int, base: float, trained: int) -> int:
-    """d_extra = 2 ceil((d/2) log_b(T / 2 pi)) within [0, d] (2310.05209, section 3).
-
-    Channels below it made at least one full turn in training. LongRoPE2 finds the limit in
-    practice lower, so it is an upper estimate.
-    """
-    _positive(trained, "trained length")
-    pairs = math.ceil(rotary_dim / 2 * math.log(trained / TURN) / math.log(base))
-    return min(max(2 * pairs, 0), rotary_dim)
-
-
-def critical_base(base: float, trained: int, target: int) -> float:
-    """b^(log_{T/2pi}(target / 2 pi)): the base that tuning at `target` needs (2310.05209, 3).
-
-    Raises LengthError when T is within one turn of the fastest pair (6 tokens or fewer).
-    """
-    _positive(target, "target length")
-    if trained <= TURN:
-        raise LengthError(
-            f"the trained length is {trained}; a critical base needs more than 6 tokens, one "
-            "turn of the fastest pair"
-        )
-    return float(base ** (math.log(target / TURN) / math.log(trained / TURN)))
+    return used.rescaled(rotary, trained)[0]
 
 
 def extrapolation_limit(rotary_dim: int, critical: int, base: float) -> float:

@@ -5,7 +5,7 @@ One function, so that an audit, a proof and an extension of the same files name 
 
 from __future__ import annotations
 
-from ropewalk.rope.scaling import Linear
+from ropewalk.rope.schedules import Linear
 from ropewalk.rope.spec import Length, NoPosition, PositionSpec, Recurrent, RotarySpec
 
 

@@ -14,17 +14,8 @@ from ropewalk.errors import ScheduleError
 from ropewalk.rope.compose import compose
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.lengths import trained_length
-from ropewalk.rope.scaling import (
-    UNSCALED,
-    DynamicNtk,
-    Linear,
-    Ntk,
-    Scaling,
-    Unscaled,
-    Yarn,
-    name_of,
-)
-from ropewalk.rope.spec import Length, PositionSpec, RotarySpec
+from ropewalk.rope.schedules import SCHEDULES, LargerBase, Scaling, Unscaled
+from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 MOST_FACTOR = 1e6
 """A larger factor is a slip of the keyboard: it turns one token into a million."""
@@ -32,7 +23,14 @@ MOST_FACTOR = 1e6
 MOST_BASE = 1e15
 """The bound of the configuration readers."""
 
-METHODS = "yarn:FACTOR, linear:FACTOR, ntk:FACTOR, dynamic:FACTOR, base:THETA, none"
+_BY_NAME: dict[str, type[Scaling]] = {
+    record.spelled.rope: record for record in SCHEDULES if record.spelled.rope is not None
+}
+
+METHODS = ", ".join(
+    name if record.number is None else f"{name}:{record.number}"
+    for name, record in _BY_NAME.items()
+)
 
 
 def override(spec: PositionSpec, text: str) -> PositionSpec:
@@ -46,17 +44,21 @@ def override(spec: PositionSpec, text: str) -> PositionSpec:
     is meant on top of the model's own or in its place cannot be told (`ropewalk.rope.compose`
     does the first).
     """
-    method, value = _parse(text)
+    record, number = _parse(text)
     rotary = list(spec.rotary_groups())
     if not rotary:
         raise ScheduleError(
             f"--rope {text} needs rotary layers, and this {spec.model_type} model has none whose "
             "schedule is known"
         )
+    try:
+        scaling = record.asked(number, spec.trained.tokens, spec.claimed.tokens)
+    except ScheduleError as error:
+        raise ScheduleError(f"--rope {text}: {error}") from error
     unwindowed = [group for group, _ in rotary if group.window is None]
     chosen = unwindowed or [group for group, _ in rotary]
     groups = tuple(
-        replace(group, encoding=_apply(group.encoding, method, value, spec, text))
+        replace(group, encoding=_apply(group.encoding, scaling, text))
         if group in chosen and isinstance(group.encoding, RotarySpec)
         else group
         for group in spec.groups
@@ -65,57 +67,37 @@ def override(spec: PositionSpec, text: str) -> PositionSpec:
     return replace(spec, groups=groups, trained=trained_length(spec))
 
 
-def _parse(text: str) -> tuple[str, float]:
+def _parse(text: str) -> tuple[type[Scaling], float]:
+    """The record that a text names, and its number (1 where it takes none)."""
     method, _, number = text.strip().lower().partition(":")
-    wrong = ScheduleError(f"--rope {text[:60]!r} names no schedule; known: {METHODS}")
-    if method == "none" and not number:
-        return method, 1.0
-    if method not in {"yarn", "linear", "ntk", "dynamic", "base"}:
-        raise wrong
-    if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf", number, re.ASCII):
-        raise wrong
+    record = _BY_NAME.get(method)
+    form = r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf"
+    if record is not None and record.number is None and not number:
+        return record, 1.0
+    if record is None or record.number is None or not re.fullmatch(form, number, re.ASCII):
+        raise ScheduleError(f"--rope {text[:60]!r} names no schedule; known: {METHODS}")
     value = float(number)
-    most, what = (MOST_BASE, "a base") if method == "base" else (MOST_FACTOR, "a factor")
+    base = record is LargerBase
+    most, what = (MOST_BASE, "a base") if base else (MOST_FACTOR, "a factor")
     if not 1.0 < value <= most:
         raise ScheduleError(
             f"--rope {text}: {value:g} is not {what}; it must be above 1 and at most {most:g}"
         )
-    return method, value
+    return record, value
 
 
-def _apply(
-    rotary: RotarySpec, method: str, value: float, spec: PositionSpec, text: str
-) -> RotarySpec:
+def _apply(rotary: RotarySpec, scaling: Scaling, text: str) -> RotarySpec:
     source = f"--rope {text}"
-    if method == "none":
-        return replace(rotary, scaling=UNSCALED, scaling_source=source)
+    if isinstance(scaling, Unscaled):
+        return replace(rotary, scaling=scaling, scaling_source=source)
     if not isinstance(rotary.scaling, Unscaled):
         raise ScheduleError(
-            f"--rope {text} would stand on top of {name_of(rotary.scaling)} scaling, which this "
+            f"--rope {text} would stand on top of {rotary.scaling.name} scaling, which this "
             "model has already; measure the unscaled model with --rope none first"
         )
-    if method == "base":
-        return replace(rotary, rope_theta=value, rope_theta_source=source)
-    scaling: Scaling
-    if method == "yarn":
-        scaling = Yarn(value, _anchor(spec.trained, spec.claimed, text))
-    elif method == "dynamic":
-        # As transformers has it: nothing changes up to what the model claims.
-        scaling = DynamicNtk(value, _anchor(spec.claimed, spec.trained, text))
-    else:
-        scaling = Linear(value) if method == "linear" else Ntk(value)
+    if isinstance(scaling, LargerBase):
+        return replace(rotary, rope_theta=scaling.rope_theta, rope_theta_source=source)
     changed = replace(compose(rotary, scaling), scaling_source=source)
     # Refuse here, before a model is loaded, what the formula cannot do.
     schedule(changed)
     return changed
-
-
-def _anchor(first: Length, second: Length, text: str) -> int:
-    """The first of two lengths that the model states."""
-    length = first.tokens or second.tokens
-    if length is None:
-        raise ScheduleError(
-            f"--rope {text} needs the trained length, and this model states none; "
-            "use linear, ntk or base"
-        )
-    return length

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope import checks
-from ropewalk.rope.scaling import UNSCALED, LongRope, PairDivisors, Proportional, Scaling
+from ropewalk.rope.schedules import UNSCALED, Scaling
 from ropewalk.rope.sections import SectionLayout, pair_axes
 from ropewalk.short import short
 
@@ -23,19 +23,19 @@ Layout = Literal["half", "interleaved"]
 """How channels pair up: (i, i + rotary_dim / 2), or (2i, 2i + 1)."""
 
 Placement = Literal["first", "last"]
-"""Which channels of a head turn where not all do: its first, or its last.
+"""Which channels of a head are rotated where not all are: its first, or its last.
 
 "first": GPT-NeoX, Phi, GLM. "last": latent attention (DeepSeek-V2, 2405.04434, section 2.1.3),
-where the part that turns stands behind the part that does not.
+where the part that is rotated stands behind the part that is not.
 """
 
 
 @short
 @dataclass(frozen=True, slots=True)
 class RotarySpec:
-    """RotarySpec encoding, complete: from this value alone every angle follows.
+    """A rotary encoding, complete: from this value alone every angle follows.
 
-    `rotary_dim` channels of each head's `head_dim` are turned; both are even counts of channels.
+    `rotary_dim` channels of each head's `head_dim` are rotated; both are even counts of channels.
     `placement` says which channels those are. `sections` splits the pairs over position axes
     (mRoPE), empty for a single axis, and `section_layout` says how they are dealt out.
     The `*_source` texts say which field, or which fallback, gave a value; they do not take part
@@ -43,8 +43,8 @@ class RotarySpec:
 
     Raises ScheduleError with field, value and remedy: a rotary_dim that is odd or above head_dim,
     a rope_theta of 1 or less, sections that do not sum to the pairs or cannot be dealt out in
-    turns, turns without sections, divisors that are not one a pair, a proportional scaling on part
-    of a head.
+    turns, turns without sections, divisors that are not one for each pair, a proportional scaling
+    on part of a head.
     """
 
     head_dim: int
@@ -75,31 +75,18 @@ class RotarySpec:
                     "sections, or leave it at 'chunked'"
                 )
             pair_axes(self.sections, self.section_layout)
-        match self.scaling:
-            case LongRope(short_factor=short, long_factor=long):
-                checks.one_a_pair("longrope short_factor", short, self.pairs)
-                checks.one_a_pair("longrope long_factor", long, self.pairs)
-            case PairDivisors(divisors=divisors):
-                checks.one_a_pair("rope_freqs", divisors, self.pairs)
-            case Proportional() if self.rotary_dim != self.head_dim:
-                raise ScheduleError(
-                    f"rotary_dim is {self.rotary_dim} with head_dim {self.head_dim} under "
-                    "proportional scaling, which is defined on whole heads: set rotary_dim to "
-                    "head_dim, and the share says how many pairs turn"
-                )
-            case _:
-                pass
+        self.scaling.check_fits(self)
 
     @property
     def pairs(self) -> int:
-        """How many channel pairs turn."""
+        """How many channel pairs are rotated."""
         return self.rotary_dim // 2
 
 
 @short
 @dataclass(frozen=True, slots=True)
 class IncompleteRotary:
-    """RotarySpec encoding of which the file leaves something out, so that no angle can be stated.
+    """A rotary encoding of which the file leaves something out, so that no angle can be stated.
 
     `missing` names what is not there, in the field's terms ("rope_theta", "head_dim").
     """
@@ -155,7 +142,7 @@ class RelativeBuckets:
 @short
 @dataclass(frozen=True, slots=True)
 class NoPosition:
-    """Attention that is told nothing of position (NoPE)."""
+    """Attention without position (NoPE)."""
 
 
 @short

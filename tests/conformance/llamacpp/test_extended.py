@@ -22,7 +22,7 @@ from ropewalk.dialects.gguf.write import write_gguf
 from ropewalk.dialects.hf import read_config
 from ropewalk.dialects.hf.family import config_source
 from ropewalk.dialects.hf.write import write_config
-from ropewalk.extension.methods import CLOSED_FORMS, Method, SearchedFactors, extended
+from ropewalk.extension.methods import CLOSED_FORMS, Method, extended, searched
 from ropewalk.extension.serve import own_options
 from tests.configurations import source
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.model
 TOLERANCE = 1e-3
 MUST_MISS = 10 * TOLERANCE
 TRAINED, TARGET = 128, 512
-SEARCHED = SearchedFactors(tuple(1.0 + i / 4 for i in range(16)), 1.1)
+SEARCHED = searched(tuple(1.0 + i / 4 for i in range(16)), 1.1)
 METHODS: tuple[Method, ...] = (
     *(each for each in CLOSED_FORMS if each.name in ("yarn", "ntk-by-parts", "base")),
     SEARCHED,

@@ -16,7 +16,7 @@ from ropewalk.dialects.gguf.header import GgufHeader, TensorInfo
 from ropewalk.dialects.gguf.reader import spec_of_header
 from ropewalk.errors import RopewalkError
 from ropewalk.rope.frequencies import frequencies
-from ropewalk.rope.scaling import UnknownScaling
+from ropewalk.rope.schedules import UnknownScaling
 from ropewalk.rope.spec import RotarySpec
 
 NUMBERS = (

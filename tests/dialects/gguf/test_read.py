@@ -11,10 +11,7 @@ import pytest
 from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.values import shown
 from ropewalk.errors import GgufError
-from ropewalk.rope.scaling import (
-    Linear,
-    Unscaled,
-)
+from ropewalk.rope.schedules import Linear, Unscaled
 from ropewalk.rope.spec import (
     Alibi,
     IncompleteRotary,

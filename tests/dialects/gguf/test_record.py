@@ -15,12 +15,12 @@ import pytest
 import ropewalk
 from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.gguf.write import write_gguf
-from ropewalk.extension.methods import CLOSED_FORMS, Method, SearchedFactors, extended
+from ropewalk.extension.methods import CLOSED_FORMS, Method, extended, searched
 from ropewalk.findings import audit
 from ropewalk.rope.frequencies import schedule_fingerprint
 from ropewalk.rope.override import override
 
-SEARCHED = SearchedFactors(tuple(1 + pair / 32 for pair in range(64)), 1.03)
+SEARCHED = searched(tuple(1 + pair / 32 for pair in range(64)), 1.03)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ropewalk.errors import GgufError
-from ropewalk.rope.frequencies import attention_factor, schedule
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import schedule
+from ropewalk.rope.schedules import (
     Linear,
     LongRope,
     Ntk,
@@ -161,7 +161,7 @@ def test_phi_3s_lists_keep_the_amplitude_that_the_converter_baked_in(gguf_spec: 
     found = rotary(read)
     assert isinstance(found.scaling, LongRope)
     assert (found.scaling.original_max_position_embeddings, found.scaling.factor) == (4096, 32.0)
-    assert attention_factor(found.scaling)[0] == pytest.approx(1.190238, abs=1e-6)
+    assert found.scaling.amplitude()[0] == pytest.approx(1.190238, abs=1e-6)
     assert schedule(found, 4096).inv_freq[0] == pytest.approx(1 / 1.05)
     assert schedule(found, 4097).inv_freq[0] == pytest.approx(1 / 1.03)
     assert (read.trained.tokens, read.trained.stated) == (4096, True)
@@ -178,7 +178,7 @@ def test_lists_without_an_amplitude_are_remarked_on(gguf_spec: Spec) -> None:
     ones = np.ones(64, np.float32)
     read = gguf_spec("phi3", {"rope_factors_long.weight": ones, "rope_factors_short.weight": ones})
     assert "longrope-amplitude-missing" in codes(read)
-    assert attention_factor(rotary(read).scaling)[0] == 1.0
+    assert rotary(read).scaling.amplitude()[0] == 1.0
 
 
 def test_divisors_must_be_one_a_pair_and_positive(gguf_spec: Spec) -> None:
@@ -222,7 +222,7 @@ def test_yarn_has_the_published_amplitude_and_ramp_length(gguf_spec: Spec) -> No
     read = gguf_spec("qwen2", **YARN)
     found = rotary(read)
     assert found.scaling == Yarn(40.0, 4096)
-    assert attention_factor(found.scaling)[0] == pytest.approx(1.3688879454)
+    assert found.scaling.amplitude()[0] == pytest.approx(1.3688879454)
     assert (read.trained.tokens, read.trained.stated) == (4096, True)
     assert read.trained.source == "qwen2.rope.scaling.original_context_length"
 
@@ -238,12 +238,12 @@ def test_yarn_without_an_original_length_falls_back_and_says_so(gguf_spec: Spec)
 def test_attn_factor_multiplies_yarns_own_amplitude(gguf_spec: Spec) -> None:
     found = rotary(gguf_spec("qwen2", **YARN, rope__scaling__attn_factor=0.5))
     # 0.5 * (0.1 ln 40 + 1); the same dictionary in llama.cpp gives 0.68444.
-    assert attention_factor(found.scaling)[0] == pytest.approx(0.68444, abs=1e-5)
+    assert found.scaling.amplitude()[0] == pytest.approx(0.68444, abs=1e-5)
 
 
 def test_a_yarn_attn_factor_is_overwritten_and_said_to_be(gguf_spec: Spec) -> None:
     read = gguf_spec("qwen2", **YARN, rope__scaling__yarn_attn_factor=0.5)
-    assert attention_factor(rotary(read).scaling)[0] == pytest.approx(1.3688879454)
+    assert rotary(read).scaling.amplitude()[0] == pytest.approx(1.3688879454)
     assert codes(read) == {"yarn-attn-factor-overwritten"}
 
 
@@ -259,19 +259,19 @@ def test_deepseek_moves_yarns_amplitude_into_the_softmax(gguf_spec: Spec) -> Non
     )
     found = rotary(read)
     assert (found.head_dim, found.rotary_dim, found.layout) == (192, 64, "interleaved")
-    assert attention_factor(found.scaling)[0] == pytest.approx(1.0)
+    assert found.scaling.amplitude()[0] == pytest.approx(1.0)
     # m(40, 0.707)^2, from DeepSeek-V2's own code.
     assert read.groups[0].softmax.factor == pytest.approx(1.58963, abs=1e-5)
 
 
 def test_mistral_3_reads_the_multiplier_as_it_stands(gguf_spec: Spec) -> None:
     found = rotary(gguf_spec("mistral3", **YARN, rope__scaling__yarn_log_multiplier=1.0))
-    assert attention_factor(found.scaling)[0] == pytest.approx(1.0)
+    assert found.scaling.amplitude()[0] == pytest.approx(1.0)
 
 
 def test_the_multiplier_of_another_architecture_is_unread(gguf_spec: Spec) -> None:
     read = gguf_spec("llama", **YARN, rope__scaling__yarn_log_multiplier=0.1)
-    assert attention_factor(rotary(read).scaling)[0] == pytest.approx(1.3688879454)
+    assert rotary(read).scaling.amplitude()[0] == pytest.approx(1.3688879454)
     assert codes(read) == {"yarn-log-multiplier-unread"}
 
 

@@ -24,7 +24,7 @@ from ropewalk.dialects.gguf.write import write_gguf
 from ropewalk.errors import GgufError, ScheduleError, StoreError, UsageError
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.override import override
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
     DynamicNtk,
     LargerBase,
     Linear,

@@ -10,7 +10,7 @@ import pytest
 
 from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ConfigError
-from ropewalk.rope.scaling import DynamicNtk, Linear, Ntk, UnknownScaling, Unscaled, Yarn
+from ropewalk.rope.schedules import DynamicNtk, Linear, Ntk, UnknownScaling, Unscaled, Yarn
 from ropewalk.rope.spec import IncompleteRotary, NoPosition, PositionSpec, RotarySpec, Window
 
 LLAMA: dict[str, Any] = {

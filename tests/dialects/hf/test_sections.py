@@ -10,7 +10,7 @@ import pytest
 
 from ropewalk.dialects.hf.reader import read_config
 from ropewalk.errors import ScheduleError
-from ropewalk.rope.scaling import Yarn
+from ropewalk.rope.schedules import Yarn
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 from tests.configurations import write_json
 

@@ -18,7 +18,7 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.override import override
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
     DynamicNtk,
     LargerBase,
     Linear,

@@ -18,7 +18,7 @@ from ropewalk.proof.subjects.branches import moving_schedule, sharable
 from ropewalk.proof.subjects.local import LocalSubject, SharingLocal
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.override import override
-from ropewalk.rope.scaling import LongRope
+from ropewalk.rope.schedules import LongRope
 from ropewalk.rope.spec import PositionSpec
 
 if TYPE_CHECKING:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from ropewalk.rope.angles import Schedule
-from ropewalk.rope.scaling import Scaling
 from ropewalk.rope.spec import LayerGroup, RotarySpec
 from ropewalk.short import short
-
-_Kind = TypeVar("_Kind", bound=Scaling)
 
 NEUTRAL = frozenset(
     {"rope_type", "type", "rope_theta", "partial_rotary_factor", "llama_4_scaling_beta"}
@@ -45,12 +41,6 @@ class Given:
     from_gguf: bool = False
     bare: RotarySpec | None = None
 
-    def scaling(self, kind: type[_Kind]) -> _Kind:
-        """The scaling as the type by which an engine's table found its rule."""
-        if not isinstance(self.rotary.scaling, kind):
-            raise TypeError(f"{kind.__name__} was expected, not {self.rotary.scaling}")
-        return self.rotary.scaling
-
     def number(self, key: str) -> float | None:
         """A number of the rope dictionary, None where it is absent or is none."""
         value = self.keys.get(key)
@@ -68,7 +58,7 @@ class Given:
 class Effect:
     """What an engine makes of it.
 
-    `rotary`: the encoding it computes; None where it stops with an error, or turns by a rule
+    `rotary`: the encoding it computes; None where it stops with an error, or rotates by a rule
     that is not known here, and `rules` then says why. `trained`: the length its formula takes
     for the training's. `softmax`: what it multiplies the scores by, None for the group's own.
     `read`: the keys that this rule reads.
@@ -81,20 +71,22 @@ class Effect:
     rules: tuple[str, ...] = ()
 
 
-Rule = Callable[[Given], Effect]
-
-
 @short
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine: its name with the version its rules were read from, and a rule a type.
+    """An engine: its name with the version its rules were read from, and its rule.
 
-    `before` may answer for every type, or leave it to the rule (None).
+    `before` may answer for every schedule, or leave it to the rule (None).
     """
 
     name: str
-    rules: Mapping[type[Scaling], Rule]
+    rule: Callable[[Given], Effect]
     before: Callable[[Given], Effect | None] = field(default=lambda given: None)  # noqa: ARG005
+
+
+def no_rule(given: Given) -> Effect:  # noqa: ARG001 - one signature
+    """Of a schedule that the engine is not known to take."""
+    return Effect(None, rules=("no rule of this engine for this scaling is known here",))
 
 
 @short

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
-from ropewalk.dialects.engines.given import Effect, Engine, Given
+from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
 from ropewalk.dialects.engines.transformers import fixed_base, linear, proportional, unscaled
 from ropewalk.dialects.hf.length_keys import CONVERTER_LENGTH, ORIGINAL
-from ropewalk.rope.frequencies import yarn_mscale
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
     DynamicNtk,
+    LargerBase,
     Linear,
     Llama3,
     LongRope,
     Ntk,
+    NtkByParts,
+    PairDivisors,
     Proportional,
+    UnknownScaling,
     Unscaled,
     Yarn,
+    yarn_mscale,
 )
 
 FINE_YARN = frozenset({"mistral3", "ministral3"})
@@ -28,7 +33,7 @@ BAKES_LLAMA3 = frozenset(
 )
 """Model types whose converter class makes a tensor of llama3's divisors: `generate_extra_tensors`
 of `conversion/llama.py` and of the classes that inherit it, `exaone.py` and `deci.py`. The common
-class (`conversion/base.py`) leaves llama3 to them, so that other files turn without it."""
+class (`conversion/base.py`) leaves llama3 to them, so that other files are rotated without it."""
 WRITES_LISTS = frozenset({"phi3", "phi4_multimodal", "phimoe", "minicpm", "minicpm3"})
 """Model types whose converter class writes longrope's lists (`conversion/phi.py`, `minicpm.py`);
 the common class writes the type's name alone."""
@@ -42,14 +47,13 @@ def dynamic(given: Given) -> Effect:
     return replace(unscaled(given), rules=(rule,))
 
 
-def yarn(given: Given) -> Effect:
+def yarn(given: Given, scaling: Yarn) -> Effect:
     """Whole pairs always; mscale_all_dim and the ramp's ends by the loader of the architecture.
 
     The kernel's own factor is divided out before, so what is left is
     m(s, mscale) / m(s, mscale_all_dim) x attn_factor, where mscale is taken for 1, but for
     DeepSeek-V2, where it is all_dim.
     """
-    scaling = given.scaling(Yarn)
     s, fine = scaling.factor, given.model_type in FINE_YARN
     all_dim = (scaling.mscale_all_dim or 0.0) if fine or given.mla else 0.0
     mscale = all_dim if given.mla and all_dim else 1.0
@@ -77,9 +81,8 @@ def yarn(given: Given) -> Effect:
     )
 
 
-def llama3(given: Given) -> Effect:
-    """A divisor a pair, baked by the converter with a reference length from the top of the file."""
-    scaling = given.scaling(Llama3)
+def llama3(given: Given, scaling: Llama3) -> Effect:
+    """A divisor for each pair, made by the converter with the original length at the file's top."""
     read = frozenset({"factor", "low_freq_factor", "high_freq_factor"})
     if scaling.low_freq_factor == scaling.high_freq_factor:
         rule = "the converter stops: low_freq_factor and high_freq_factor must differ"
@@ -97,13 +100,13 @@ def llama3(given: Given) -> Effect:
     return Effect(replace(given.rotary, scaling=changed), anchor, None, read, rules)
 
 
-def longrope(given: Given) -> Effect:
+def longrope(given: Given, scaling: LongRope) -> Effect:
     """One list a context, by its size; the converter writes the amplitude by the lengths."""
     if given.model_type not in WRITES_LISTS:
-        rule = "the converter writes no lists for this family: the converted file turns without"
+        rule = "the converter writes no lists for this family: the converted file rotates without"
         return replace(unscaled(given), rules=(rule,))
     amplitude = 1.0 if given.model_type in WITHOUT_AMPLITUDE else None
-    return _by_context(given, given.scaling(LongRope), amplitude)
+    return _by_context(given, scaling, amplitude)
 
 
 def _by_context(given: Given, scaling: LongRope, amplitude: float | None) -> Effect:
@@ -122,27 +125,35 @@ def before(given: Given) -> Effect | None:
     if not given.from_gguf:
         return None
     scaling = given.rotary.scaling
-    trained = getattr(
-        scaling,
-        "original_max_position_embeddings",
-        getattr(scaling, "original_max_position_embeddings", given.trained),
-    )
+    trained = getattr(scaling, "original_max_position_embeddings", given.trained)
     if not isinstance(scaling, LongRope):
         return Effect(given.rotary, trained)
     return _by_context(given, scaling, scaling.attention_factor)
 
 
-LLAMACPP = Engine(
-    "llama.cpp",
-    {
-        Unscaled: unscaled,
-        Linear: linear,
-        Ntk: fixed_base,
-        DynamicNtk: dynamic,
-        Yarn: yarn,
-        Llama3: llama3,
-        LongRope: longrope,
-        Proportional: proportional,
-    },
-    before,
-)
+def rule(given: Given) -> Effect:
+    """What the converter writes of each, and the loader makes of that."""
+    match given.rotary.scaling:
+        case Unscaled():
+            return unscaled(given)
+        case Linear():
+            return linear(given)
+        case Ntk():
+            return fixed_base(given)
+        case DynamicNtk():
+            return dynamic(given)
+        case Yarn() as scaling:
+            return yarn(given, scaling)
+        case Llama3() as scaling:
+            return llama3(given, scaling)
+        case LongRope() as scaling:
+            return longrope(given, scaling)
+        case Proportional():
+            return proportional(given)
+        case LargerBase() | NtkByParts() | PairDivisors() | UnknownScaling():
+            return no_rule(given)
+        case other:
+            assert_never(other)
+
+
+LLAMACPP = Engine("llama.cpp", rule, before)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
-from ropewalk.dialects.engines.given import Effect, Engine, Given
+from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
 from ropewalk.dialects.engines.transformers import (
     dynamic,
     fixed_base,
@@ -14,30 +15,33 @@ from ropewalk.dialects.engines.transformers import (
     unscaled,
 )
 from ropewalk.dialects.hf.length_keys import ORIGINAL
-from ropewalk.rope.frequencies import yarn_mscale
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
     DynamicNtk,
+    LargerBase,
     Linear,
     Llama3,
     LongRope,
     Ntk,
+    NtkByParts,
+    PairDivisors,
     Proportional,
+    UnknownScaling,
     Unscaled,
     Yarn,
+    yarn_mscale,
 )
 
 DEFAULT_LENGTH = 4096
 """The original length that its YaRN takes where the file names none."""
 
 SCALING_UNREAD = frozenset({"qwen3_moe", "gpt_neox", "llama4_text"})
-"""Model types whose model files turn by the base alone."""
+"""Model types whose model files rotate by the base alone."""
 SCALING_NEEDED = frozenset({"deepseek_v2", "glm4_moe"})
 """Model types whose model files stop without a `rope_scaling`."""
 
 
-def yarn(given: Given) -> Effect:
+def yarn(given: Given, scaling: Yarn) -> Effect:
     """A = m(s, mscale, 1 if absent) / m(s, mscale_all_dim, 0 if absent); no attention_factor."""
-    scaling = given.scaling(Yarn)
     s = scaling.factor
     mscale = 1.0 if scaling.mscale is None else scaling.mscale
     amplitude = yarn_mscale(s, mscale) / yarn_mscale(s, scaling.mscale_all_dim or 0.0)
@@ -55,9 +59,8 @@ def yarn(given: Given) -> Effect:
     return Effect(replace(given.rotary, scaling=changed), ramp, None, read, rules)
 
 
-def longrope(given: Given) -> Effect:
+def longrope(given: Given, scaling: LongRope) -> Effect:
     """The long factors, always."""
-    scaling = given.scaling(LongRope)
     switch, long = scaling.original_max_position_embeddings, scaling.long_factor
     ratio = max((given.claimed or switch) / switch, 1.0)
     changed = LongRope(long, long, switch, ratio, given.number("long_mscale"))
@@ -83,17 +86,29 @@ def before(given: Given) -> Effect | None:
     return None
 
 
-MLX = Engine(
-    "mlx-lm",
-    {
-        Unscaled: unscaled,
-        Linear: linear,
-        Ntk: fixed_base,
-        DynamicNtk: dynamic,
-        Yarn: yarn,
-        Llama3: llama3,
-        LongRope: longrope,
-        Proportional: proportional,
-    },
-    before,
-)
+def rule(given: Given) -> Effect:
+    """By the type, where the model's file reads one."""
+    match given.rotary.scaling:
+        case Unscaled():
+            return unscaled(given)
+        case Linear():
+            return linear(given)
+        case Ntk():
+            return fixed_base(given)
+        case DynamicNtk() as scaling:
+            return dynamic(given, scaling)
+        case Yarn() as scaling:
+            return yarn(given, scaling)
+        case Llama3() as scaling:
+            return llama3(given, scaling)
+        case LongRope() as scaling:
+            return longrope(given, scaling)
+        case Proportional():
+            return proportional(given)
+        case LargerBase() | NtkByParts() | PairDivisors() | UnknownScaling():
+            return no_rule(given)
+        case other:
+            assert_never(other)
+
+
+MLX = Engine("mlx-lm", rule, before)

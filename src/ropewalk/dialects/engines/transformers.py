@@ -7,26 +7,27 @@ it does in its own way is said beside. Version 4 reads `rope_theta` and `rope_sc
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
-from ropewalk.dialects.engines.given import Effect, Engine, Given
+from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
 from ropewalk.dialects.hf.length_keys import ORIGINAL
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
     UNSCALED,
     DynamicNtk,
+    LargerBase,
     Linear,
     Llama3,
     LongRope,
     Ntk,
+    NtkByParts,
+    PairDivisors,
     Proportional,
+    UnknownScaling,
     Unscaled,
     Yarn,
 )
 
-YARN_KEYS = frozenset(
-    {"factor", ORIGINAL, "attention_factor", "beta_fast", "beta_slow"}
-    | {"mscale", "mscale_all_dim", "truncate"}
-)
-LLAMA3_KEYS = frozenset({"factor", ORIGINAL, "low_freq_factor", "high_freq_factor"})
+YARN_KEYS = Yarn.spelled.hf_keys
 
 
 def unscaled(given: Given) -> Effect:
@@ -44,16 +45,15 @@ def fixed_base(given: Given) -> Effect:
     return Effect(given.rotary, given.trained, read=frozenset({"factor", "alpha"}))
 
 
-def dynamic(given: Given) -> Effect:
+def dynamic(given: Given, scaling: DynamicNtk) -> Effect:
     """A base that grows with the longest row of each batch, from the claimed length on."""
     rule = "the base grows with the longest prompt of each call, beyond {} tokens"
-    anchor = getattr(given.rotary.scaling, "max_position_embeddings", given.claimed)
-    return Effect(given.rotary, anchor, read=frozenset({"factor"}), rules=(rule.format(anchor),))
+    start = scaling.max_position_embeddings
+    return Effect(given.rotary, start, read=frozenset({"factor"}), rules=(rule.format(start),))
 
 
-def yarn(given: Given) -> Effect:
+def yarn(given: Given, scaling: Yarn) -> Effect:
     """attention_factor, else the mscale pair, else 0.1 ln s + 1."""
-    scaling = given.scaling(Yarn)
     if given.nested and not scaling.truncate:
         return Effect(
             replace(given.rotary, scaling=replace(scaling, truncate=True)),
@@ -64,29 +64,28 @@ def yarn(given: Given) -> Effect:
     return Effect(given.rotary, scaling.original_max_position_embeddings, read=YARN_KEYS)
 
 
-def llama3(given: Given) -> Effect:
+def llama3(given: Given, scaling: Llama3) -> Effect:
     """Llama 3.1's rule."""
-    anchor = getattr(given.rotary.scaling, "original_max_position_embeddings", None)
-    return Effect(given.rotary, anchor, read=LLAMA3_KEYS)
+    original = scaling.original_max_position_embeddings
+    return Effect(given.rotary, original, read=Llama3.spelled.hf_keys)
 
 
-def longrope(given: Given) -> Effect:
+def longrope(given: Given, scaling: LongRope) -> Effect:
     """Short or long factors by the longest prompt of each call."""
-    switch = given.scaling(LongRope).original_max_position_embeddings
+    switch = scaling.original_max_position_embeddings
     return Effect(
         given.rotary,
         switch,
-        read=frozenset({"factor", ORIGINAL, "attention_factor", "short_factor", "long_factor"}),
+        read=LongRope.spelled.hf_keys,
         rules=(f"each call takes the long factors beyond {switch} tokens",),
     )
 
 
-def longrope_4(given: Given) -> Effect:
+def longrope_4(given: Given, scaling: LongRope) -> Effect:
     """As now, but the original length is read at the top alone, and then gives the factor."""
-    scaling = given.scaling(LongRope)
     original, claimed = given.length(ORIGINAL), given.claimed
     if claimed is None:
-        return longrope(given)
+        return longrope(given, scaling)
     factor = claimed / original if original else scaling.factor
     changed = replace(
         scaling, original_max_position_embeddings=original or claimed, factor=max(factor, 1.0)
@@ -130,23 +129,41 @@ def before_4(given: Given) -> Effect | None:
     return Effect(given.bare, given.trained, rules=(rule,))
 
 
-TRANSFORMERS_5 = Engine(
-    "transformers 5.24",
-    {
-        Unscaled: unscaled,
-        Linear: linear,
-        Ntk: fixed_base,
-        DynamicNtk: dynamic,
-        Yarn: yarn,
-        Llama3: llama3,
-        LongRope: longrope,
-        Proportional: proportional,
-    },
-    gguf_without_scaling,
-)
+def rule_5(given: Given) -> Effect:
+    """By release 5.24."""
+    match given.rotary.scaling:
+        case Unscaled():
+            return unscaled(given)
+        case Linear():
+            return linear(given)
+        case Ntk():
+            return fixed_base(given)
+        case DynamicNtk() as scaling:
+            return dynamic(given, scaling)
+        case Yarn() as scaling:
+            return yarn(given, scaling)
+        case Llama3() as scaling:
+            return llama3(given, scaling)
+        case LongRope() as scaling:
+            return longrope(given, scaling)
+        case Proportional():
+            return proportional(given)
+        case LargerBase() | NtkByParts() | PairDivisors() | UnknownScaling():
+            return no_rule(given)
+        case other:
+            assert_never(other)
 
-TRANSFORMERS_4 = Engine(
-    "transformers 4.57",
-    {**TRANSFORMERS_5.rules, LongRope: longrope_4, Proportional: unknown_to_4},
-    before_4,
-)
+
+def rule_4(given: Given) -> Effect:
+    """By release 4.57, where that is another one."""
+    match given.rotary.scaling:
+        case LongRope() as scaling:
+            return longrope_4(given, scaling)
+        case other if other.spelled.hf5 is not None and other.spelled.hf4 is None:
+            return unknown_to_4(given)
+        case _:
+            return rule_5(given)
+
+
+TRANSFORMERS_5 = Engine("transformers 5.24", rule_5, gguf_without_scaling)
+TRANSFORMERS_4 = Engine("transformers 4.57", rule_4, before_4)

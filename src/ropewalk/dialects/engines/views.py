@@ -23,8 +23,7 @@ from ropewalk.dialects.hf.family import ConfigSource
 from ropewalk.dialects.hf.reader import read_family
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.angles import Schedule
-from ropewalk.rope.frequencies import ntk_base, schedule
-from ropewalk.rope.scaling import Ntk
+from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.spec import PositionSpec, RotarySpec, Source, SourceKind
 
 ENGINES: tuple[Engine, ...] = (TRANSFORMERS_5, TRANSFORMERS_4, VLLM, VLLM_OLD, LLAMACPP, MLX)
@@ -81,7 +80,7 @@ def parting(
     """Where two views of one group part, at the claimed length or for the `short` prompt.
 
     The phase of pair i differs by |inv_a - inv_b| x position radians. None where one of the two
-    computes nothing, or other channels turn.
+    computes nothing, or other channels are rotated.
     """
     a, b = (v.prompt if short else v.claim for v in (first, second))
     length = first.prompt_length if short else first.claim_length
@@ -124,7 +123,7 @@ def _view(engine: Engine, given: Given, prompt: int, claim: int) -> EngineView:
     return EngineView(
         engine=engine.name,
         group=given.group.name,
-        rope_theta=None if effect.rotary is None else _base(effect.rotary),
+        rope_theta=None if effect.rotary is None else effect.rotary.scaling.base(effect.rotary),
         prompt=short,
         claim=long,
         prompt_length=prompt,
@@ -136,11 +135,8 @@ def _view(engine: Engine, given: Given, prompt: int, claim: int) -> EngineView:
 
 
 def _by_rule(engine: Engine, given: Given) -> Effect:
-    rule = engine.rules.get(type(given.rotary.scaling))
-    if rule is None:
-        return Effect(None, rules=("no rule of this engine for this scaling is known here",))
     try:
-        return rule(given)
+        return engine.rule(given)
     except ScheduleError as error:
         return Effect(None, rules=(f"cannot be computed: {error}",))
 
@@ -150,13 +146,6 @@ def _schedule(effect: Effect, given: Given, length: int) -> Schedule | None:
         return None
     factor = given.group.softmax.factor if effect.softmax is None else effect.softmax
     return replace(schedule(effect.rotary, length), softmax_factor=factor)
-
-
-def _base(rotary: RotarySpec) -> float:
-    """The base that the engine's table is made with."""
-    if isinstance(rotary.scaling, Ntk):
-        return ntk_base(rotary.rope_theta, rotary.rotary_dim, rotary.scaling.factor)
-    return rotary.rope_theta
 
 
 def _given(spec: PositionSpec, served: int) -> Iterator[Given]:

@@ -8,8 +8,9 @@ and 28244 (truncate).
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
-from ropewalk.dialects.engines.given import Effect, Engine, Given
+from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
 from ropewalk.dialects.engines.transformers import (
     YARN_KEYS,
     fixed_base,
@@ -20,16 +21,20 @@ from ropewalk.dialects.engines.transformers import (
     unscaled,
 )
 from ropewalk.dialects.hf.length_keys import ORIGINAL
-from ropewalk.rope.frequencies import yarn_mscale
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
     DynamicNtk,
+    LargerBase,
     Linear,
     Llama3,
     LongRope,
     Ntk,
+    NtkByParts,
+    PairDivisors,
     Proportional,
+    UnknownScaling,
     Unscaled,
     Yarn,
+    yarn_mscale,
 )
 
 MROPE_TABLE = 4
@@ -46,15 +51,13 @@ def linear_old(given: Given) -> Effect:
     return effect
 
 
-def dynamic_old(given: Given) -> Effect:
+def dynamic_old(given: Given, scaling: DynamicNtk) -> Effect:
     """One base for all lengths: multiplier s L / T - (s - 1) at L = s T, so s^2 - s + 1."""
-    scaling = given.scaling(DynamicNtk)
     return _fixed(given, scaling, scaling.factor * scaling.max_position_embeddings)
 
 
-def dynamic(given: Given) -> Effect:
+def dynamic(given: Given, scaling: DynamicNtk) -> Effect:
     """One base for all lengths, by the longest prompt served."""
-    scaling = given.scaling(DynamicNtk)
     return _fixed(given, scaling, float(given.served or scaling.max_position_embeddings))
 
 
@@ -71,11 +74,10 @@ def _fixed(given: Given, scaling: DynamicNtk, length: float) -> Effect:
     )
 
 
-def yarn_old(given: Given) -> Effect:
+def yarn_old(given: Given, scaling: Yarn) -> Effect:
     """A = m(s) x attn_factor; attention_factor and the mscale pair are not read."""
     if given.mla:
-        return deepseek_yarn(given)
-    scaling = given.scaling(Yarn)
+        return deepseek_yarn(given, scaling)
     read = YARN_KEYS - {"attention_factor", "mscale", "mscale_all_dim"}
     read |= {"attn_factor", "apply_yarn_scaling", "extrapolation_factor"}
     if given.config and ORIGINAL not in given.keys and given.length(ORIGINAL) is None:
@@ -102,17 +104,15 @@ def yarn_old(given: Given) -> Effect:
     )
 
 
-def yarn(given: Given) -> Effect:
+def yarn(given: Given, scaling: Yarn) -> Effect:
     """As transformers has it since the alignment; its own attn_factor is gone."""
     if given.mla:
-        return deepseek_yarn(given)
-    scaling = given.scaling(Yarn)
+        return deepseek_yarn(given, scaling)
     return Effect(given.rotary, scaling.original_max_position_embeddings, read=YARN_KEYS)
 
 
-def deepseek_yarn(given: Given) -> Effect:
+def deepseek_yarn(given: Given, scaling: Yarn) -> Effect:
     """A = m(s, mscale, 1 if absent) / m(s, mscale_all_dim, 0 if absent), and m^2 on the softmax."""
-    scaling = given.scaling(Yarn)
     s = scaling.factor
     mscale = 1.0 if scaling.mscale is None else scaling.mscale
     all_dim = scaling.mscale_all_dim or 0.0
@@ -131,9 +131,8 @@ def deepseek_yarn(given: Given) -> Effect:
     )
 
 
-def longrope(given: Given) -> Effect:
+def longrope(given: Given, scaling: LongRope) -> Effect:
     """One list for every prompt, by the longest served; the amplitude by the ratio of lengths."""
-    scaling = given.scaling(LongRope)
     switch = scaling.original_max_position_embeddings
     long = (given.served or switch) > switch
     chosen, mode = (scaling.long_factor, "long") if long else (scaling.short_factor, "short")
@@ -144,23 +143,43 @@ def longrope(given: Given) -> Effect:
     return Effect(replace(given.rotary, scaling=changed), switch, None, read, (rule,))
 
 
-VLLM = Engine(
-    "vLLM, PR 56446",
-    {
-        Unscaled: unscaled,
-        Linear: linear,
-        Ntk: fixed_base,
-        DynamicNtk: dynamic,
-        Yarn: yarn,
-        Llama3: llama3,
-        LongRope: longrope,
-        Proportional: proportional,
-    },
-    gguf_without_scaling,
-)
+def rule(given: Given) -> Effect:
+    """Since that change."""
+    match given.rotary.scaling:
+        case Unscaled():
+            return unscaled(given)
+        case Linear():
+            return linear(given)
+        case Ntk():
+            return fixed_base(given)
+        case DynamicNtk() as scaling:
+            return dynamic(given, scaling)
+        case Yarn() as scaling:
+            return yarn(given, scaling)
+        case Llama3() as scaling:
+            return llama3(given, scaling)
+        case LongRope() as scaling:
+            return longrope(given, scaling)
+        case Proportional():
+            return proportional(given)
+        case LargerBase() | NtkByParts() | PairDivisors() | UnknownScaling():
+            return no_rule(given)
+        case other:
+            assert_never(other)
 
-VLLM_OLD = Engine(
-    "vLLM before",
-    {**VLLM.rules, Linear: linear_old, DynamicNtk: dynamic_old, Yarn: yarn_old},
-    gguf_without_scaling,
-)
+
+def rule_old(given: Given) -> Effect:
+    """Before that change, where it was another one."""
+    match given.rotary.scaling:
+        case Linear():
+            return linear_old(given)
+        case DynamicNtk() as scaling:
+            return dynamic_old(given, scaling)
+        case Yarn() as scaling:
+            return yarn_old(given, scaling)
+        case _:
+            return rule(given)
+
+
+VLLM = Engine("vLLM, PR 56446", rule, gguf_without_scaling)
+VLLM_OLD = Engine("vLLM before", rule_old, gguf_without_scaling)

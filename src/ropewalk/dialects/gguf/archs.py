@@ -44,12 +44,12 @@ class WindowPattern:
 class ArchFacts:
     """One architecture.
 
-    `placement`: which channels of a head turn where not all do. `section_layout`: how llama.cpp
-    deals out the pairs where the file has sections. `rotary` False: attention without rotary
-    encoding. `local_base`: the base of windowed layers when the file states none (None: as
+    `placement`: which channels of a head are rotated where not all are. `section_layout`: how
+    llama.cpp deals out the pairs where the file has sections. `rotary` False: attention without
+    rotary encoding. `local_base`: the base of windowed layers when the file states none (None: as
     elsewhere). `local_unscaled`: scaling leaves windowed layers alone. `full_has_position` False:
-    layers that see everything are told no position.
-    `nope_step`: every n-th layer is told none. `recurrent`: the kind of layer that has no
+    layers that see everything have no position.
+    `nope_step`: every n-th layer has none. `recurrent`: the kind of layer that has no
     attention, found by a zero in `attention.head_count_kv`; `all_recurrent`: no layer has any;
     `full_interval`: only every n-th layer has. `zero_kv_is_feed_forward`: such a zero with a
     feed-forward length is a layer that mixes no tokens. `alibi`: the largest bias where the

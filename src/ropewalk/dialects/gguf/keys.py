@@ -173,7 +173,7 @@ class WindowReader:
 
     @cached_property
     def full_layers(self) -> tuple[bool, ...] | WindowPattern:
-        """Which layers see everything: a value a layer, or a rule."""
+        """Which layers see everything: a value for each layer, or a rule."""
         value = self.keys.values.get(_PATTERN)
         facts = self.facts.windows
         if value is None:

@@ -18,8 +18,7 @@ from ropewalk.dialects.gguf.keys import GgufSource, Keys, WindowReader, rows_of
 from ropewalk.dialects.gguf.scaling import LLAMA3_LENGTH, Heads, ScalingReader
 from ropewalk.dialects.record import GGUF_RECORD, read_text
 from ropewalk.errors import GgufError, ScheduleError
-from ropewalk.rope.frequencies import attention_factor, yarn_mscale
-from ropewalk.rope.scaling import UNSCALED, LongRope, Scaling, Yarn
+from ropewalk.rope.schedules import UNSCALED, LongRope, Scaling, Yarn, yarn_mscale
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
@@ -208,7 +207,7 @@ class _Reader:
         alibi = self.max_alibi_bias()
         if alibi:
             return Alibi(self.keys.count("attention.head_count"), alibi)
-        if not self.facts.rotary or self.told_nothing(layer, window):
+        if not self.facts.rotary or self.without_position(layer, window):
             return NoPosition()
         return self.rotary(layer, window)
 
@@ -219,7 +218,7 @@ class _Reader:
             return stated
         return self.facts.alibi if self.facts.alibi_layers in (0, self.layers) else 0.0
 
-    def told_nothing(self, layer: int | None, window: Window | None) -> bool:
+    def without_position(self, layer: int | None, window: Window | None) -> bool:
         """Whether a layer of a rotary architecture is left without position."""
         finetuned = self.keys.flag("rope.scaling.finetuned")
         if self.keys.arch in GRANITE and finetuned is False:
@@ -295,7 +294,7 @@ class _Reader:
                     raise self.keys.wrong(suffix, f"an even number up to the head's {head}")
                 return Heads(head, turned, self.keys.name(suffix))
         if head % 2:
-            raise self.keys.wrong("attention.key_length", "an even number of channels to turn")
+            raise self.keys.wrong("attention.key_length", "an even number of channels to rotate")
         return Heads(head, head, "the whole head: no rope.dimension_count")
 
     @cached_property
@@ -322,7 +321,7 @@ class _Reader:
             self.keys.remark(
                 "pairs-without-axis",
                 f"{self.keys.name('rope.dimension_sections')} {list(sections)} leave the pairs "
-                f"{', '.join(map(str, left))} over when axes take turns: the model turns them by "
+                f"{', '.join(map(str, left))} over when axes take turns: the model rotates them by "
                 "time, and llama.cpp by a fourth position, which is 0, so that they stand still",
                 "a defect of llama.cpp's; the schedule shown here is the model's",
                 warn=True,
@@ -344,7 +343,7 @@ class _Reader:
             and isinstance(encoding.scaling, Yarn)
         ):
             weight = self.scaling.log_multiplier()
-            amplitude = attention_factor(encoding.scaling)[0]
+            amplitude = encoding.scaling.amplitude()[0]
             factor = (amplitude * yarn_mscale(encoding.scaling.factor, weight)) ** 2
             rule = f"1/sqrt(head_dim) times (1 + 0.1 * {weight:g} ln factor)^2, for YaRN"
         softcap = self.keys.number("attn_logit_softcapping", zero=True)
@@ -362,7 +361,7 @@ class _Reader:
         if scale:
             floor = self.keys.count("attention.temperature_length") or self.scaling.trained
             return float(floor), scale
-        # Llama 4 sharpens the layers that are told no position.
+        # Llama 4 sharpens the layers without position.
         return self.facts.temperature if isinstance(encoding, NoPosition) else None
 
     def trained(self, groups: tuple[LayerGroup, ...]) -> Length:

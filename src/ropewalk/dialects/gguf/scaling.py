@@ -1,4 +1,4 @@
-"""How a GGUF file rescales rotary frequencies, as llama.cpp would turn them.
+"""How a GGUF file rescales rotary frequencies, as llama.cpp would rotate by them.
 
 llama.cpp's rules, from its loader and its context: a missing type is "linear"; a missing or
 zero factor is 1; the original length falls back on the context length; YaRN is on when its
@@ -16,8 +16,9 @@ from ropewalk.dialects.gguf.archs import ARCHITECTURES, ArchFacts
 from ropewalk.dialects.gguf.keys import Keys
 from ropewalk.errors import GgufError
 from ropewalk.rope import checks
-from ropewalk.rope.frequencies import live_pairs, plain_inv_freq, scaled_inv_freq, yarn_mscale
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import scaled_inv_freq
+from ropewalk.rope.schedules import (
+    SCHEDULES,
     UNSCALED,
     Linear,
     Llama3,
@@ -29,6 +30,8 @@ from ropewalk.rope.scaling import (
     UnknownScaling,
     Unscaled,
     Yarn,
+    plain_inv_freq,
+    yarn_mscale,
 )
 from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
@@ -39,15 +42,15 @@ LLAMA3_TOLERANCE = 1e-4
 """Relative; the tensor is in single precision, and converters sum in it."""
 
 STILL_DIVISOR = 1e30
-"""What converters write for a pair that does not turn (Gemma 4)."""
+"""What converters write for a pair that is not rotated (Gemma 4)."""
 
-_TYPES = ("none", "linear", "yarn", "longrope")
+_TYPES = tuple(record.spelled.gguf for record in SCHEDULES if record.spelled.gguf)
 
 
 @short
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Sizes of one kind of layer: channels of a head, and how many of them turn."""
+    """Sizes of one kind of layer: channels of a head, and how many of them are rotated."""
 
     head_dim: int
     rotary_dim: int
@@ -246,12 +249,12 @@ class ScalingReader:
             )
 
     def _sized(self, name: str, rotary_dim: int) -> tuple[float, ...]:
-        """The divisors of a tensor, one a pair."""
+        """The divisors of a tensor, one for each pair."""
         values = self.keys.divisors(name)
         if len(values) != rotary_dim // 2:
             raise GgufError(
                 f"{self.keys.header.path}: tensor {name!r} holds {len(values)} divisors for "
-                f"{rotary_dim // 2} rotary pairs; one a pair was expected: check "
+                f"{rotary_dim // 2} rotary pairs; one for each pair was expected: check "
                 f"{self.keys.name('rope.dimension_count')}, or convert the model anew"
             )
         return values
@@ -268,7 +271,7 @@ class ScalingReader:
             self.keys.remark(
                 "longrope-amplitude-missing",
                 f"{self.keys.name('rope.scaling.attn_factor')} is missing, so that llama.cpp "
-                "turns with amplitude 1; the published rule gives sqrt(1 + ln s / ln L)",
+                "rotates with amplitude 1; the published rule gives sqrt(1 + ln s / ln L)",
                 f"set it to {self._longrope_amplitude():.7g} if the model was trained by that rule",
                 warn=True,
             )
@@ -296,14 +299,14 @@ class ScalingReader:
         return math.sqrt(1.0 + math.log(stretch) / math.log(self.trained))
 
     def _pair_divisors(self, name: str, base: float, heads: Heads) -> tuple[Scaling, str]:
-        """A divisor a pair, times the linear factor where there is one."""
+        """A divisor for each pair, times the linear factor where there is one."""
         values = self._sized(name, heads.rotary_dim)
         proportional = _proportional(values, heads)
         if proportional is not None and isinstance(self.plain, Unscaled):
             self.keys.remark(
                 "rope-freqs-proportional",
-                f"{name} lets {live_pairs(proportional, heads.head_dim)} of {len(values)} pairs "
-                f"turn and divides the others by {STILL_DIVISOR:g}, which holds them still: a "
+                f"{name} rotates {proportional.live_pairs(heads.head_dim)} of {len(values)} pairs "
+                f"and divides the others by {STILL_DIVISOR:g}, which holds them still: a "
                 f"proportional schedule with share {proportional.partial_rotary_factor:g}",
             )
             return proportional, f"tensor {name}"
@@ -357,7 +360,7 @@ def _proportional(values: tuple[float, ...], heads: Heads) -> Proportional | Non
     if not whole or values[0] < 1.0 or len(set(values[:live])) > 1 or len(set(values[live:])) > 1:
         return None
     scaling = Proportional(2 * live / heads.head_dim, values[0])
-    if live_pairs(scaling, heads.head_dim) != live:
+    if scaling.live_pairs(heads.head_dim) != live:
         # The quotient was rounded down; half a pair more cannot add a whole one.
         scaling = Proportional((2 * live + 1) / heads.head_dim, values[0])
     return scaling

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from ropewalk.dialects.gguf.archs import ARCHITECTURES, UNKNOWN_ARCHITECTURE, ArchFacts
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
@@ -23,8 +23,9 @@ from ropewalk.dialects.record import GGUF_RECORD, record_text, stamp
 from ropewalk.dialects.same import SINGLE, Dialect, require_same
 from ropewalk.errors import GgufError, MissingPartError, StoreError, UsageError
 from ropewalk.files import written_beside
-from ropewalk.rope.frequencies import attention_factor, ntk_base, schedule, yarn_mscale
-from ropewalk.rope.scaling import (
+from ropewalk.rope.frequencies import schedule
+from ropewalk.rope.schedules import (
+    DynamicNtk,
     LargerBase,
     Linear,
     Llama3,
@@ -33,9 +34,10 @@ from ropewalk.rope.scaling import (
     NtkByParts,
     PairDivisors,
     Proportional,
+    UnknownScaling,
     Unscaled,
     Yarn,
-    name_of,
+    yarn_mscale,
 )
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import PositionSpec, RotarySpec
@@ -143,10 +145,12 @@ def plan_changes(spec: PositionSpec, header: GgufHeader) -> Changes:
     whole = next((r for g, r in groups if g.window is None), groups[0][1])
     local = next((r for g, r in groups if g.window is not None), None)
     changes.keys |= dict.fromkeys(_SCALING_KEYS)
-    changes.keys["rope.freq_base"] = _base(whole)
-    inherited = facts.local_base or _base(whole)
-    if local is not None and (keys.has("rope.freq_base_swa") or _base(local) != inherited):
-        changes.keys["rope.freq_base_swa"] = _base(local)
+    changes.keys["rope.freq_base"] = whole.scaling.base(whole)
+    inherited = facts.local_base or whole.scaling.base(whole)
+    if local is not None and (
+        keys.has("rope.freq_base_swa") or local.scaling.base(local) != inherited
+    ):
+        changes.keys["rope.freq_base_swa"] = local.scaling.base(local)
     if whole.sections and used_sections(keys.by_layer(SECTIONS, 1) or ()) != whole.sections:
         # llama.cpp reads four.
         changes.keys[SECTIONS] = (whole.sections + (0,) * 4)[: max(4, len(whole.sections))]
@@ -165,24 +169,13 @@ def check_holds(spec: PositionSpec, architecture: str) -> None:
     plan_changes(spec, GgufHeader(Path(f"{architecture}.gguf"), 3, 0, stated, {}, 0))
 
 
-def _base(rotary: RotarySpec) -> float:
-    """The base with a fixed larger one taken in."""
-    match rotary.scaling:
-        case LargerBase(rope_theta=base):
-            return base
-        case Ntk(factor=s):
-            return ntk_base(rotary.rope_theta, rotary.rotary_dim, s)
-        case _:
-            return rotary.rope_theta
-
-
 def _plan_scaling(rotary: RotarySpec, keys: Keys, facts: ArchFacts, changes: Changes) -> None:
-    prefix, scaling = "rope.scaling.", rotary.scaling
+    prefix, kind, scaling = "rope.scaling.", "rope.scaling.type", rotary.scaling
     match scaling:
         case Unscaled() | LargerBase() | Ntk():
-            changes.keys[f"{prefix}type"] = "none"
+            changes.keys[kind] = Unscaled.spelled.gguf
         case Linear(factor=s):
-            changes.keys |= {f"{prefix}type": "linear", f"{prefix}factor": s}
+            changes.keys |= {kind: scaling.spelled.gguf, f"{prefix}factor": s}
         case Yarn():
             _plan_yarn(scaling, keys, facts, changes)
         case LongRope(
@@ -191,8 +184,8 @@ def _plan_scaling(rotary: RotarySpec, keys: Keys, facts: ArchFacts, changes: Cha
             _refuse_unread(LONG, FACTORS_LOADED, keys)
             changes.tensors |= {LONG: long, SHORT: short}
             changes.keys |= {
-                f"{prefix}type": "longrope",
-                f"{prefix}attn_factor": attention_factor(scaling)[0],
+                kind: scaling.spelled.gguf,
+                f"{prefix}attn_factor": scaling.amplitude()[0],
                 f"{prefix}original_context_length": switch,
             }
         case PairDivisors() | Llama3() | NtkByParts() | Proportional():
@@ -200,9 +193,11 @@ def _plan_scaling(rotary: RotarySpec, keys: Keys, facts: ArchFacts, changes: Cha
             built = schedule(rotary)
             pairs = zip(built.unscaled, built.inv_freq, strict=True)
             changes.tensors[FREQS] = tuple(a / b if b else STILL_DIVISOR for a, b in pairs)
-            changes.keys[f"{prefix}type"] = "none"
+            changes.keys[kind] = Unscaled.spelled.gguf
+        case DynamicNtk() | UnknownScaling():
+            raise DIALECT.refusal("scaling", repr(scaling.name), "llama.cpp has no such type")
         case _:
-            raise DIALECT.refusal("scaling", repr(name_of(scaling)), "llama.cpp has no such type")
+            assert_never(scaling)
 
 
 def _plan_yarn(scaling: Yarn, keys: Keys, facts: ArchFacts, changes: Changes) -> None:
@@ -213,7 +208,7 @@ def _plan_yarn(scaling: Yarn, keys: Keys, facts: ArchFacts, changes: Changes) ->
             "truncate", "false", "llama.cpp always rounds the ramp's ends to whole pairs"
         )
     changes.keys |= {
-        f"{prefix}type": "yarn",
+        f"{prefix}type": scaling.spelled.gguf,
         f"{prefix}factor": s,
         f"{prefix}original_context_length": scaling.original_max_position_embeddings,
     }
@@ -232,7 +227,7 @@ def _plan_yarn(scaling: Yarn, keys: Keys, facts: ArchFacts, changes: Changes) ->
         changes.keys[f"{prefix}yarn_log_multiplier"] = all_dim * facts.yarn_log_unit
         same = keys.arch == "deepseek2" and abs(all_dim - 1.0) > 1e-6
         own = yarn_mscale(s, all_dim if same else 1.0) / yarn_mscale(s, all_dim)
-    times = attention_factor(scaling)[0] / own
+    times = scaling.amplitude()[0] / own
     if abs(times - 1.0) > SINGLE / 2:
         changes.keys[f"{prefix}attn_factor"] = times
 

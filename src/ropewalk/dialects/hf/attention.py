@@ -15,8 +15,7 @@ from ropewalk.dialects.hf.defaults import (
 from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.dialects.hf.rotation import heads_of, width_of
 from ropewalk.dialects.values import Notes, Section
-from ropewalk.rope.frequencies import yarn_mscale
-from ropewalk.rope.scaling import Scaling, Yarn
+from ropewalk.rope.schedules import Scaling, Yarn, yarn_mscale
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
     Alibi,
@@ -72,7 +71,7 @@ def _factor(
     """What multiplies the usual scale, and the rule's words."""
     if facts.mla and facts.squares_yarn and isinstance(scaling, Yarn) and scaling.mscale_all_dim:
         # The attention code of these families puts YaRN's amplitude into the scale, squared:
-        # only part of each query turns, and a factor on cos and sin would miss the rest.
+        # only part of each query is rotated, and a factor on cos and sin would miss the rest.
         s, weight = scaling.factor, scaling.mscale_all_dim
         return yarn_mscale(s, weight) ** 2, (
             f"1/sqrt(head_dim) x m^2 with m = 0.1 x mscale_all_dim {weight:g} x ln {s:g} + 1"

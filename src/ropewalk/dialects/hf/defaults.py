@@ -72,22 +72,22 @@ class RotaryFacts:
     """A rotary family.
 
     `base`: the default base, None where no default is known. `claimed`: the default of
-    `max_position_embeddings`, in tokens. `partial`: the default share of a head that turns.
+    `max_position_embeddings`, in tokens. `partial`: the default share of a head that is rotated.
     `head_dim`: the class default, used when the key is absent (null means derived).
     `full_head_dim`: the default of `global_head_dim` in families whose layers without a window
     have heads of their own size.
     `heads_wide`: heads have that many times hidden_size / num_attention_heads channels, unless
-    `attention_head_dim` says otherwise. `trailing`: the channels that turn are the last ones.
+    `attention_head_dim` says otherwise. `trailing`: the rotated channels are the last ones.
     `local_shape`: the shape of sliding layers, which the file may restate under `swa_` and the
     key. `original`: the default of `original_max_position_embeddings`.
     `window`, `softcap`: defaults of `sliding_window` and `attn_logit_softcapping`.
     `two_sided`: a window reaches to both sides.
     `nope_kinds`: kinds of layer that are not rotated. `rope_default`: the rope dictionary that
     the class has when the file has none, for all layers or by kind. `base_keys` and
-    `partial_keys`: spellings, in order. `labels`: for kinds of layer, the word under which
-    `rope_parameters` has their dictionary. `flat_yarn`: what yarn in a flat
-    dictionary is filled up with, in families that read no base in it. `squares_yarn`: MLA whose
-    softmax scale takes YaRN's amplitude squared.
+    `partial_keys`: spellings, in order. `base_by_ratio`: the key holds the base over 10,000.
+    `labels`: for kinds of layer, the word under which `rope_parameters` has their dictionary.
+    `flat_yarn`: what yarn in a flat dictionary is filled up with, in families that read
+    no base in it. `squares_yarn`: MLA whose softmax scale takes YaRN's amplitude squared.
     """
 
     base: float | None = 10_000.0
@@ -106,6 +106,7 @@ class RotaryFacts:
     local: LocalRope | None = None
     nope_kinds: tuple[str, ...] = ()
     base_keys: tuple[str, ...] = ("rope_theta",)
+    base_by_ratio: bool = False
     partial_keys: tuple[str, ...] = ("partial_rotary_factor",)
     fixed_schedule: bool = False
     mla: bool = False

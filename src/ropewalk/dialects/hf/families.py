@@ -333,7 +333,9 @@ REMOTE: dict[str, RotaryFacts] = {
     "phi-msft": _REMOTE,
     "nemotron-nas": _REMOTE,
     "kimi_k2": replace(_MLA, base=None),
-    "chatglm": replace(_REMOTE, layout="interleaved", partial=0.5, base_keys=("rope_ratio",)),
+    "chatglm": replace(
+        _REMOTE, layout="interleaved", partial=0.5, base_keys=("rope_ratio",), base_by_ratio=True
+    ),
     "qwen": replace(
         _REMOTE,
         base_keys=("rotary_emb_base", "rope_theta"),

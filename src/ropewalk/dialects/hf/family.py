@@ -162,9 +162,9 @@ def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
     if facts is None and _turns_nothing(config):
         notes.warn(
             "unknown-model-type",
-            f"model_type {model_type!r} is not known here; its keys say that nothing turns, and "
-            "what else tells positions is not known",
-            "look in the model's code whether some layers are told positions in another way",
+            f"model_type {model_type!r} is not known here; its keys say that nothing is rotated, "
+            "and what else tells positions is not known",
+            "look in the model's code whether some layers get positions in another way",
         )
         return UnrotatedFacts(claimed=None)
     if model_type == "granitemoehybrid" and kind == "rope":
@@ -189,7 +189,7 @@ def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
 
 
 def _turns_nothing(config: Section) -> bool:
-    """Whether a file of latent attention says that no channel turns."""
+    """Whether a file of latent attention says that no channel is rotated."""
     return config.values.get("qk_rope_head_dim") == 0 or config.flag("mla_use_nope") is True
 
 

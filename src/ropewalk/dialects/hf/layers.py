@@ -79,7 +79,7 @@ def read_layers(config: Section, facts: Facts, model_type: str, notes: Notes) ->
     if not stated:
         words = _words_by_rotation(config, facts, model_type, words, rotated)
     if total is None and not stated:
-        # The pattern is known, the count is not: the kinds are told without indices.
+        # The pattern is known, the count is not: the kinds have no indices.
         kinds = dict.fromkeys(Kind(w, r) for w, r in zip(words, rotated, strict=True))
         return Layers(tuple((kind, ()) for kind in kinds))
     found: dict[Kind, list[int]] = {}

@@ -34,7 +34,7 @@ from ropewalk.dialects.hf.rope import RopeKeys, select_rope
 from ropewalk.dialects.hf.rotation import read_rotary
 from ropewalk.dialects.record import read_record
 from ropewalk.dialects.values import Notes, Section, load_json
-from ropewalk.errors import ConfigError
+from ropewalk.errors import ConfigError, ScheduleError
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
     Encoding,
@@ -144,7 +144,7 @@ def _remark_on_endless_numbers(config: Mapping[str, object], notes: Notes) -> No
 def _rotary_spec(
     family: Family, facts: RotaryFacts, tokenizer: Section | None, notes: Notes
 ) -> PositionSpec:
-    """The spec of a family whose attention turns queries and keys."""
+    """The spec of a family whose attention rotates queries and keys."""
     config, model_type = family.config, family.model_type
     keys = select_rope(config, facts, model_type, notes)
     lengths = read_lengths(config, keys.main, keys.stated, facts, model_type, tokenizer, notes)
@@ -177,17 +177,22 @@ def _rotary_kind(
         return Recurrent(kind.word), PLAIN_SOFTMAX
     rope = keys.serving(kind.word)
     served = rope if rope is not None else keys.main
-    rotary = read_rotary(
-        family.config,
-        served,
-        facts,
-        family.model_type,
-        lengths.claimed,
-        nested=kind.word in keys.by_kind,
-        local=kind.word in (SLIDING, HYBRID_SLIDING),
-        notes=notes,
-    )
-    turns = kind.rotated and rope is not None
+    try:
+        rotary = read_rotary(
+            family.config,
+            served,
+            facts,
+            family.model_type,
+            lengths.claimed,
+            nested=kind.word in keys.by_kind,
+            local=kind.word in (SLIDING, HYBRID_SLIDING),
+            notes=notes,
+        )
+    except ScheduleError as error:
+        where = family.config.where
+        place = f"{where}: {served.path}" if served.values else where
+        raise ConfigError(f"{place}: {error}") from error
+    rotated = kind.rotated and rope is not None
     softmax = read_softmax(
         family.config,
         served,
@@ -195,9 +200,9 @@ def _rotary_kind(
         family.model_type,
         rotary.scaling,
         rotary.head_dim,
-        rotated=turns,
+        rotated=rotated,
     )
-    return (rotary if turns else NoPosition()), softmax
+    return (rotary if rotated else NoPosition()), softmax
 
 
 def _unrotated_spec(
@@ -289,7 +294,7 @@ def _remark_on_class(family: Family, keys: RopeKeys, lengths: Lengths, notes: No
                 notes.warn(
                     "sliding-base-lost",
                     f"{config.name('rope_theta')} is {top:.10g}; transformers 5.24 gives it to "
-                    f"the full layers alone and turns the sliding ones by {OLMO3_BASE:.10g}, "
+                    f"the full layers alone and rotates the sliding ones by {OLMO3_BASE:.10g}, "
                     "where release 4.57 gives it to all; described here as in 4.57",
                     "state rope_theta in rope_parameters.sliding_attention",
                 )
@@ -307,7 +312,7 @@ def _remark_on_class(family: Family, keys: RopeKeys, lengths: Lengths, notes: No
                 "keys-of-compressed-tokens",
                 "layers with compression see the last tokens of the window and one key for each "
                 "4 or 128 tokens before them, which stands at the first position of its tokens; "
-                "keys are values too, so the output is turned back at the query's position",
+                "keys are values too, so the output is rotated back at the query's position",
             )
         case "embedding_gemma2_text":
             notes.note(

@@ -47,7 +47,7 @@ class RopeKeys:
     spelling: str
 
     def serving(self, kind: str) -> Section | None:
-        """The dictionary for a kind of layer, None when that kind is told nothing."""
+        """The dictionary for a kind of layer, None when that kind has no position."""
         return self.by_kind.get(kind, self.main)
 
 

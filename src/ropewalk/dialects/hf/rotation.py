@@ -8,8 +8,8 @@ from ropewalk.dialects.hf.defaults import RotaryFacts
 from ropewalk.dialects.hf.rope import BASE_KEYS, read_sections
 from ropewalk.dialects.hf.scaling import Surroundings, read_scaling, type_of
 from ropewalk.dialects.values import Notes, Section
-from ropewalk.errors import ConfigError, ScheduleError
-from ropewalk.rope.scaling import UNSCALED, Scaling
+from ropewalk.errors import ConfigError
+from ropewalk.rope.schedules import UNSCALED, Scaling
 from ropewalk.rope.spec import IncompleteRotary, Layout, Length, Placement, RotarySpec
 from ropewalk.short import short
 
@@ -28,28 +28,8 @@ def read_rotary(
     """The encoding of one kind of layer.
 
     `nested`: the dictionary belongs to one kind of layer. `local`: that kind has the family's
-    second base. Raises ConfigError for values that no schedule can have.
+    second base. Raises ConfigError, or ScheduleError for what only the values' own types refuse.
     """
-    try:
-        return _rotary(config, rope, facts, model_type, claimed,
-                       nested=nested, local=local, notes=notes)  # fmt: skip
-    except ScheduleError as error:
-        place = f"{config.where}: {rope.path}" if rope.values else config.where
-        raise ConfigError(f"{place}: {error}") from error
-
-
-def _rotary(
-    config: Section,
-    rope: Section,
-    facts: RotaryFacts,
-    model_type: str,
-    claimed: Length,
-    *,
-    nested: bool,
-    local: bool,
-    notes: Notes,
-) -> RotarySpec | IncompleteRotary:
-    """As `read_rotary`, with a ScheduleError for what only the values' own types refuse."""
     whole_heads = type_of(rope, notes) == "proportional"
     dims = read_dims(config, rope, facts, notes, local=local, whole_heads=whole_heads)
     pairs = dims.rotary // 2 if dims.rotary is not None else None
@@ -114,7 +94,7 @@ def _base(
     notes: Notes,
 ) -> tuple[float | None, str]:
     """The base and where it is from, or None and why there is none."""
-    if facts.base_keys == ("rope_ratio",):
+    if facts.base_by_ratio:
         return _chatglm_base(config)
     if facts.fixed_schedule:
         return facts.base, f"{facts.base:.10g}, fixed in the code of {model_type}"
@@ -201,7 +181,7 @@ def _layout(config: Section, facts: RotaryFacts) -> Layout:
 @short
 @dataclass(frozen=True, slots=True)
 class Dims:
-    """Channels of a head, how many of them turn (None where the file does not say), and which."""
+    """Channels of a head, how many are rotated (None where the file does not say), and which."""
 
     head: int | None
     rotary: int | None
@@ -311,7 +291,7 @@ def _first(config: Section, keys: tuple[str, ...]) -> tuple[str, int | None]:
 
 
 def _share(config: Section, rope: Section, facts: RotaryFacts) -> tuple[float, str]:
-    """The share of a head that turns: the rope dictionary, then the top, then the default."""
+    """The share of a head that is rotated: the rope dictionary, then the top, then the default."""
     value = rope.number("partial_rotary_factor")
     if value is not None:
         return value, rope.name("partial_rotary_factor") + f" {value:g}"
@@ -328,8 +308,8 @@ def _checked(dims: Dims, config: Section) -> Dims:
     rotary, head = dims.rotary, dims.head
     if rotary is not None and (rotary < 2 or rotary % 2 or (head is not None and rotary > head)):
         raise ConfigError(
-            f"{config.where}: {rotary} of {head} channels of a head would turn ({dims.source}); "
-            "an even count from 2 to head_dim is allowed: check head_dim, hidden_size, "
-            "num_attention_heads and partial_rotary_factor"
+            f"{config.where}: {rotary} of {head} channels of a head would be rotated "
+            f"({dims.source}); an even count from 2 to head_dim is allowed: check head_dim, "
+            "hidden_size, num_attention_heads and partial_rotary_factor"
         )
     return dims

@@ -1,4 +1,4 @@
-"""A rope dictionary's scaling type and parameters into `ropewalk.rope.scaling`.
+"""A rope dictionary's scaling type and parameters into `ropewalk.rope.schedules`.
 
 Rules of transformers 5.24: `rope_type` beats its old name `type`; `su` is longrope; `mrope` is
 no scaling but a split of the pairs; dynamic anchors on the claimed length; yarn and longrope
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.dialects.values import Notes, Section, shown
 from ropewalk.errors import ConfigError
-from ropewalk.rope.scaling import (
+from ropewalk.rope.schedules import (
+    SCHEDULES,
     UNSCALED,
     DynamicNtk,
     Linear,
@@ -24,6 +25,7 @@ from ropewalk.rope.scaling import (
     Proportional,
     Scaling,
     UnknownScaling,
+    Unscaled,
     Yarn,
 )
 from ropewalk.rope.spec import Length
@@ -49,25 +51,19 @@ class Surroundings:
     original: int | None = None
 
 
-_ALIASES = {"su": "longrope", "mrope": "default"}
+_WORDS = {
+    word: record
+    for record in SCHEDULES
+    for word in (record.spelled.hf5, *record.spelled.hf_aliases)
+    if word is not None
+}
+_ALIASES = {word: record.spelled.hf5 or word for word, record in _WORDS.items()}
 
 # Spellings that mark a layout in other tools' files and scale nothing.
 _MARKERS = {"gptj": "MLC-LLM's marker for the interleaved layout"}
 
 _ALWAYS = frozenset({"rope_type", "type", "rope_theta", "partial_rotary_factor"})
 _MROPE = frozenset({"mrope_section", "mrope_interleaved"})
-_READ: dict[str, frozenset[str]] = {
-    "default": frozenset(),
-    "linear": frozenset({"factor"}),
-    "dynamic": frozenset({"factor", "alpha"}),
-    "yarn": frozenset(
-        {"factor", ORIGINAL, "attention_factor", "beta_fast", "beta_slow"}
-        | {"mscale", "mscale_all_dim", "truncate"}
-    ),
-    "llama3": frozenset({"factor", ORIGINAL, "low_freq_factor", "high_freq_factor"}),
-    "longrope": frozenset({"factor", ORIGINAL, "attention_factor", "short_factor", "long_factor"}),
-    "proportional": frozenset({"factor"}),
-}
 _BETA_MODELS = frozenset({"mistral4", "ministral3"})
 _LONGROPE_ONLY = frozenset({"phi3", "phi4_multimodal"})
 
@@ -112,17 +108,18 @@ def read_scaling(rope: Section, around: Surroundings) -> Scaling:
             f"{rope.path} says {name!r}, which is {_MARKERS[name]}; nothing is scaled",
         )
         return UNSCALED
-    if name not in _READERS:
+    record = _WORDS.get(name)
+    if record is None or record not in _READERS:
         around.notes.warn(
             "unknown-scaling-type",
             f"{rope.path} asks for {name!r}, which is not known here, so its frequencies "
             "cannot be computed",
-            f"known types: {', '.join(_READERS)}",
+            f"known types: {', '.join(KNOWN_TYPES)}",
         )
         others = sorted((k, shown(v)) for k, v in rope.values.items() if k not in _ALWAYS)
         return UnknownScaling(name, tuple(others))
     _remark_on_keys(rope, name, around)
-    return _READERS[name](rope, around)
+    return _READERS[record](rope, around)
 
 
 def _default(rope: Section, around: Surroundings) -> Scaling:  # noqa: ARG001 - one signature
@@ -225,22 +222,25 @@ def _proportional(rope: Section, around: Surroundings) -> Scaling:
     if share is None:
         around.notes.warn(
             "proportional-without-share",
-            f"{rope.name('partial_rotary_factor')} is missing, so every pair turns and "
+            f"{rope.name('partial_rotary_factor')} is missing, so every pair is rotated and "
             "proportional is no more than linear scaling",
             "add partial_rotary_factor: Gemma 4 has 0.25",
         )
     return Proportional(share or 1.0, _factor(rope, around) if rope.has("factor") else 1.0)
 
 
-_READERS: dict[str, Callable[[Section, Surroundings], Scaling]] = {
-    "default": _default,
-    "linear": _linear,
-    "dynamic": _dynamic,
-    "yarn": _yarn,
-    "llama3": _llama3,
-    "longrope": _longrope,
-    "proportional": _proportional,
+_READERS: dict[type[Scaling], Callable[[Section, Surroundings], Scaling]] = {
+    Unscaled: _default,
+    Linear: _linear,
+    DynamicNtk: _dynamic,
+    Yarn: _yarn,
+    Llama3: _llama3,
+    LongRope: _longrope,
+    Proportional: _proportional,
 }
+"""Of each record that transformers has a word for; tests see that none is left out."""
+
+KNOWN_TYPES = tuple(record.spelled.hf5 for record in _READERS if record.spelled.hf5)
 
 
 def original_length(rope: Section, around: Surroundings) -> int:
@@ -312,7 +312,7 @@ def _factor_or_ratio(rope: Section, around: Surroundings, original: int) -> floa
 
 def _remark_on_keys(rope: Section, name: str, around: Surroundings) -> None:
     """Keys of a rope dictionary that this type does not read."""
-    read = _ALWAYS | _MROPE | _READ[name]
+    read = _ALWAYS | _MROPE | _WORDS[name].spelled.hf_keys
     if around.model_type in _BETA_MODELS:
         read |= {"llama_4_scaling_beta"}
     unread = sorted(str(k) for k, v in rope.values.items() if k not in read and v is not None)

@@ -138,7 +138,7 @@ class _Writer:
             self._write_v4(by_kind, kept)
 
     def _kinds(self) -> Iterator[tuple[str, RotarySpec]]:
-        """Each kind of layer that turns, by transformers' word, and its encoding in the spec."""
+        """Each kind of layer that is rotated, by transformers' word, and its encoding."""
         layers = read_layers(self.family.config, self.facts, self.family.model_type, Notes())
         by_layers = {group.layers: group.encoding for group in self.spec.groups}
         for index, (kind, members) in enumerate(layers.groups):
@@ -179,12 +179,12 @@ class _Writer:
         }
 
     def _share(self, kind: str, rotary: RotarySpec) -> Json:
-        """The share of a head that turns, where the configuration states one."""
+        """The share of a head that is rotated, where the configuration states one."""
         served = self.keys.serving(kind) if self.keys.stated else None
         if self.facts.trailing:
             return {SHARE: rotary.rotary_dim / rotary.head_dim}
         if served is not None and served.text("rope_type") == "proportional":
-            # There the key says how many pairs turn, which is part of the schedule.
+            # There the key says how many pairs are rotated, which is part of the schedule.
             return {}
         keys = tuple((self.family.config, key) for key in self.facts.partial_keys)
         for section, key in ((served, SHARE), *keys):
@@ -201,7 +201,7 @@ class _Writer:
 
     def _with_base(self, dictionary: Json, base: float) -> Json:
         """The base, in the dictionary or, for ChatGLM, as a ratio beside it."""
-        if self.facts.base_keys == ("rope_ratio",):
+        if self.facts.base_by_ratio:
             self.text["rope_ratio"] = base / 10_000.0
             return dictionary
         return {**dictionary, "rope_theta": base}
@@ -262,7 +262,7 @@ class _Writer:
             terms = full
         else:
             kind, terms = self._only(by_kind)
-        if self.facts.base_keys == ("rope_ratio",):
+        if self.facts.base_by_ratio:
             self._with_base({}, terms.base)
         elif kind != SLIDING or local is None:
             self.text[self.facts.base_keys[0]] = terms.base

@@ -14,13 +14,14 @@ from ropewalk.extension.methods import (
     CLOSED_FORMS,
     HEADROOMS,
     Method,
-    SearchedFactors,
     Stretch,
+    Stretches,
     against,
     extended,
+    searched,
     trained_length,
 )
-from ropewalk.extension.score import SHIPPED, Bench, Candidate, Grid, stretched
+from ropewalk.extension.score import SHIPPED, Bench, Candidate, Grid
 from ropewalk.extension.search.diary import Diary, Tried
 from ropewalk.extension.search.evolve import evolve
 from ropewalk.extension.search.genome import Genome, fitted
@@ -64,14 +65,14 @@ class Search:
     def __init__(
         self,
         bench: Bench,
-        target: int,
+        stretches: Stretches,
         *,
         seed: int = 0,
         leading: int = LEADING,
         forms: Sequence[Method] = CLOSED_FORMS,
     ) -> None:
         self._bench = bench
-        self._target = target
+        self._stretches, target = stretches, stretches.target
         self._seed = seed
         self._forms = forms
         self._leading = range(leading)
@@ -119,7 +120,7 @@ class Search:
             )
             count = len(diary.tried)
         tell("scoring the closed forms as engines have them")
-        table = [(each.name, *self._measured(self._made(each))) for each in closed_forms]
+        table = [(each.name, *self._measured(self._stretches.by(each))) for each in closed_forms]
         by_name = {each.name: each for each in closed_forms}
         able = [row for row in table if row[2] <= (1 + TOLERANCE) * self._before] or table
         closed = by_name[max(able, key=lambda row: row[1])[0]]
@@ -131,37 +132,35 @@ class Search:
         """What is to be written: the closed form unless it was beaten, or `force` is given."""
         if not (found.verdict.wins or force):
             return found.closed
-        return Stretch(SearchedFactors(found.best.genome.divisors, found.best.genome.amplitude))
+        return Stretch(searched(found.best.genome.divisors, found.best.genome.amplitude))
 
     def _seeds(self, closed_forms: Sequence[Stretch]) -> dict[str, Genome]:
         """The closed forms, as far as the space holds them."""
         (_, plain), *_ = self._bench.spec.rotary_groups()
         seeds = {}
         for each in closed_forms:
-            (_, changed), *_ = self._made(each).rotary_groups()
-            divisors, amplitude = against(plain, changed, self._target)
+            (_, changed), *_ = self._stretches.by(each).rotary_groups()
+            divisors, amplitude = against(plain, changed, self._stretches.target)
             seeds[each.name] = fitted(divisors, amplitude, self._s)
         return seeds
 
-    def _made(self, stretch: Stretch) -> PositionSpec:
-        return stretched(self._bench.spec, self._target, stretch).spec
-
-    def _spec(self, genome: Genome) -> PositionSpec:
-        method = SearchedFactors(genome.divisors, genome.amplitude)
-        return extended(self._bench.spec, self._target, method)
+    def _spec(self, candidate: Genome) -> PositionSpec:
+        # Each is tried once, and there are thousands: nothing is kept.
+        method = searched(candidate.divisors, candidate.amplitude)
+        return extended(self._bench.spec, self._stretches.target, method)
 
     def _score(self, genome: Genome) -> tuple[float, float]:
         return self._measured(self._spec(genome))
 
     def _measured(self, spec: PositionSpec) -> tuple[float, float]:
         """The mean over gaps, and the loss of short text."""
-        install(self._bench.model, spec, self._target)
+        install(self._bench.model, spec, self._stretches.target)
         gaps = self._probe(self._leading)
         score = math.fsum(gap.log_probability for gap in gaps) / len(gaps)
         return score, self._bench.short_loss(Candidate("search", spec))
 
     def _gaps(self, spec: PositionSpec) -> list[Gap]:
-        install(self._bench.model, spec, self._target)
+        install(self._bench.model, spec, self._stretches.target)
         return self._unseen(range(HELD_OUT))
 
     def _verdict(
@@ -179,10 +178,10 @@ class Search:
         """
         tag = schedule_fingerprint(self._spec(genome))[:8]
         specs = {
-            closed.name: self._made(closed),
+            closed.name: self._stretches.by(closed),
             f"search {tag}": self._spec(genome),
             SHIPPED: self._bench.spec,
-            worst.name: self._made(worst),
+            worst.name: self._stretches.by(worst),
         }
         gaps: dict[str, list[Gap]] = {}
         whole: dict[str, tuple[Row, ...]] = {}
@@ -208,7 +207,7 @@ class Search:
         return {
             "model": self._bench.identity,
             "schedule": schedule_fingerprint(self._bench.spec),
-            "target": self._target,
+            "target": self._stretches.target,
             "seed": self._seed,
             "prompts": [self._bench.maker.seed, len(self._leading)],
             "forms": [form.name for form in self._forms],

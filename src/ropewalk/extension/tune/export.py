@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ropewalk.errors import ModelFileError, StoreError
 from ropewalk.extension.tune.model import adapters
 from ropewalk.files import folder_beside
-from ropewalk.models.load import told_plainly
+from ropewalk.models.load import plain_errors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,7 +36,7 @@ def write_model(
     from transformers import AutoConfig, AutoModelForCausalLM
 
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
-    with told_plainly(str(original)):
+    with plain_errors(str(original)):
         config = AutoConfig.from_pretrained(original, **safe)
         causal: Any = AutoModelForCausalLM.from_pretrained(original, dtype=torch.float32, **safe)
     stored = getattr(config, "dtype", None) or torch.float32

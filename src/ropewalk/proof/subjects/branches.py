@@ -20,7 +20,6 @@ from ropewalk.errors import ModelFileError
 from ropewalk.models.rotary_tables import schedule_at
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.subjects.calls import Greedy, Judge, ModelCalls, TeacherForced
-from ropewalk.rope.scaling import depends_on_length, name_of
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short
 
@@ -240,9 +239,9 @@ def moving_schedule(spec: PositionSpec, lengths: Sequence[int]) -> str | None:
         if schedule_at(spec, length) != schedule_at(spec, length - 1):
             names = sorted(
                 {
-                    name_of(rotary.scaling)
+                    rotary.scaling.name
                     for _, rotary in spec.rotary_groups()
-                    if depends_on_length(rotary.scaling)
+                    if rotary.scaling.depends_on_length
                 }
             )
             return (

@@ -11,8 +11,8 @@ import pytest
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.scaling import (
-    NAMES,
+from ropewalk.rope.schedules import (
+    SCHEDULES,
     UNSCALED,
     DynamicNtk,
     LargerBase,
@@ -27,28 +27,29 @@ from ropewalk.rope.scaling import (
     UnknownScaling,
     Unscaled,
     Yarn,
-    depends_on_length,
-    name_of,
 )
 from ropewalk.rope.spec import RotarySpec
 
 
-def test_every_type_of_the_union_has_a_name() -> None:
-    assert set(NAMES) == set(get_args(Scaling))
-    assert len(set(NAMES.values())) == len(NAMES)
+def test_every_schedule_says_everything_of_itself_and_takes_no_name_twice() -> None:
+    for record in SCHEDULES:
+        assert {"kind", "spelled", "origin", "rescaled", "__doc__"} <= set(vars(record)), record
+    words = [record.kind for record in SCHEDULES]
+    for field in ("hf5", "rope", "method"):
+        said = [getattr(record.spelled, field) for record in SCHEDULES]
+        assert len({*said} - {None}) == sum(word is not None for word in said), field
+    assert len(set(words)) == len(words) == len(get_args(Scaling))
 
 
-def test_the_names_are_those_of_transformers_registry() -> None:
+def test_the_words_for_transformers_are_those_of_its_registry() -> None:
     rope_utils = pytest.importorskip("transformers.modeling_rope_utils")
-    theirs = set(rope_utils.ROPE_INIT_FUNCTIONS) & {
-        "default", "linear", "dynamic", "yarn", "llama3", "longrope", "proportional"
-    }  # fmt: skip
-    assert theirs <= set(NAMES.values())
+    ours = {record.spelled.hf5 for record in SCHEDULES} - {None}
+    assert ours == {*rope_utils.ROPE_INIT_FUNCTIONS, "default"}
 
 
 def test_an_unknown_scaling_keeps_its_own_name() -> None:
-    assert name_of(UnknownScaling("telescope")) == "telescope"
-    assert name_of(UNSCALED) == "default"
+    assert UnknownScaling("telescope").name == "telescope"
+    assert UNSCALED.name == "default"
 
 
 def test_scalings_are_values() -> None:
@@ -144,4 +145,4 @@ def test_what_published_models_hold_is_accepted() -> None:
 def test_what_depends_on_the_length_is_what_changes_with_it(scaling: Scaling) -> None:
     rotary = RotarySpec(8, 8, 1e4, scaling=scaling)
     changes = schedule(rotary, 64).inv_freq != schedule(rotary, 4096).inv_freq
-    assert depends_on_length(scaling) == changes
+    assert scaling.depends_on_length == changes
