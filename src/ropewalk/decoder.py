@@ -166,7 +166,7 @@ class Block(GradientCheckpointingLayer):
         parts = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         q, k, v = parts.unbind(0)
         if where.cache is not None:
-            # Keys are kept un-rotated, so that any schedule may turn them later.
+            # Keys are kept un-rotated, so that any schedule may rotate them later.
             k, v = where.cache.update(k, v, self.layer)
         mixed = attention(
             q, k, v, where.encoding, position_ids=where.position_ids,

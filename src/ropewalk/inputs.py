@@ -128,7 +128,6 @@ class InputPath(nn.Module):
             weight,
             scale=None if self.scale is None else self.scale.multiplier(weight.dtype),
             padding_idx=self.table.padding_idx,
-            sparse=self.table.sparse,
             added=placing.rows,
             position_ids=placing.position_ids,
             added_padding_idx=placing.padding_idx,
@@ -188,6 +187,7 @@ def _is_plain(table: nn.Embedding) -> bool:
         and type(table.weight) in (nn.Parameter, Tensor)
         and table.max_norm is None
         and not table.scale_grad_by_freq
+        and not table.sparse
         and not hooked
     )
 

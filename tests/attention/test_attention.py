@@ -107,7 +107,7 @@ def test_a_mask_may_differ_by_row_head_query_and_key(loop: Any, qkv: Draw) -> No
         torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-5)
 
 
-class Turn(PositionEncoding):
+class Rotate(PositionEncoding):
     """Scales queries and keys by their positions, to see that each gets its own."""
 
     def rotate(
@@ -117,10 +117,10 @@ class Turn(PositionEncoding):
         return q * position_ids[:, None], k / (1 + keys[:, None])
 
 
-def test_queries_and_keys_are_turned_by_their_own_positions(loop: Any, qkv: Draw) -> None:
+def test_queries_and_keys_are_rotated_by_their_own_positions(loop: Any, qkv: Draw) -> None:
     q, k, v = qkv()
-    assert plan_attention(q, k, v, Turn(), position_ids=IDS).path == "sdpa"
-    ours = attention(q[:, :, 4:], k, v, Turn(), position_ids=IDS[4:], k_position_ids=IDS)
+    assert plan_attention(q, k, v, Rotate(), position_ids=IDS).path == "sdpa"
+    ours = attention(q[:, :, 4:], k, v, Rotate(), position_ids=IDS[4:], k_position_ids=IDS)
     exact = loop(
         q[:, :, 4:] * IDS[4:, None], k / (1 + IDS[:, None]), v, bias=none, scale=SCALE,
         seen=lambda _b, _h, i, j: j <= i + 4,

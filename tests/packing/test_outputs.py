@@ -30,8 +30,8 @@ def _drawn() -> Tensor:
     return torch.randn(3, 1, 2, 16, 8, generator=torch.Generator().manual_seed(1))
 
 
-def _turned(x: Tensor, positions: Tensor) -> Tensor:
-    """Pairs turned by position over powers of 100, as complex numbers."""
+def _rotated(x: Tensor, positions: Tensor) -> Tensor:
+    """Pairs rotated by position over powers of 100, as complex numbers."""
     angles = positions[:, None] * 100.0 ** -torch.arange(0, 1, 1 / (x.shape[-1] // 2))
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
@@ -40,7 +40,7 @@ def _turned(x: Tensor, positions: Tensor) -> Tensor:
 def _qkv(layout: Layout, counting: Counting = "reset") -> tuple[Tensor, Tensor, Tensor]:
     q, k, v = _drawn()
     positions = layout.position_ids(counting)
-    return _turned(q, positions), _turned(k, positions), v
+    return _rotated(q, positions), _rotated(k, positions), v
 
 
 def _alone(layout: Layout) -> list[tuple[slice, Tensor]]:
@@ -50,7 +50,7 @@ def _alone(layout: Layout) -> list[tuple[slice, Tensor]]:
         part = slice(start, start + size)
         q, k, v = (x[..., part, :] for x in _drawn())
         order = torch.arange(size)
-        q, k = _turned(q, order), _turned(k, order)
+        q, k = _rotated(q, order), _rotated(k, order)
         found.append((part, functional.scaled_dot_product_attention(q, k, v, is_causal=True)))
     return found
 

@@ -38,7 +38,7 @@ class _Family:
     """A family's classes by name, and how its attention is entered and left.
 
     `project` gives q, k and v (batch, heads, length, channels) from the module and its input;
-    `leave` turns the attended (batch, length, width) into what the module returns.
+    `leave` makes the attended (batch, length, width) into what the module returns.
     """
 
     attention: str
@@ -100,7 +100,7 @@ def _hindrance(body: Any, family: _Family) -> str | None:
     """Why a model of the family stays as it is, None where nothing hinders."""
     config = body.config
     if family.model == "FalconModel" and not config.alibi:
-        return "this model turns queries and keys and has no ALiBi (accelerate_rotary is for it)"
+        return "this model rotates queries and keys and has no ALiBi (accelerate_rotary is for it)"
     if family.model == "MptModel" and not config.attn_config.alibi:
         return "this configuration says that it has no ALiBi, and transformers adds it all the same"
     implementation = config._attn_implementation

@@ -15,7 +15,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ropewalk.accelerate.apply import turned
+from ropewalk.accelerate.apply import apply
 from ropewalk.accelerate.rules import Form, Frame, Repeat, RotaryFunction, Rule
 from ropewalk.rope.spec import Layout
 
@@ -73,7 +73,7 @@ def _completed(function: RotaryFunction, form: Form, rule: Rule) -> Rule:
     if form.unsqueeze is None and _agrees(function, form, unbatched, _Shape(batched=False)):
         rule = unbatched
     wide = _sample(form, rule, _Shape())
-    narrow = {n: x.bfloat16() if n in form.turned else x for n, x in wide.items()}
+    narrow = {n: x.bfloat16() if n in form.rotated else x for n, x in wide.items()}
     out = function(**narrow)
     dtype = (out[0] if isinstance(out, tuple) else out).dtype
     return replace(rule, widens=dtype != torch.bfloat16)
@@ -91,7 +91,7 @@ def _sample(form: Form, rule: Rule, shape: _Shape) -> dict[str, Tensor]:
     batch, length, pairs = 2, 5, 4
     second = rule.frame == "heads second"
     given: dict[str, Tensor] = {}
-    for name, heads in zip(form.turned, (3, 4), strict=False):
+    for name, heads in zip(form.rotated, (3, 4), strict=False):
         axes = [batch, length, heads] if second else [batch, heads, length]
         axes = axes if shape.batched else [length, heads]
         given[name] = draw(*axes, 2 * pairs + shape.passing)
@@ -117,7 +117,7 @@ def _agrees(function: RotaryFunction, form: Form, rule: Rule, shape: _Shape) -> 
     except REFUSALS:
         return False
     theirs = theirs if isinstance(theirs, tuple) else (theirs,)
-    ours = turned(form, rule, given, form.unsqueeze)
+    ours = apply(form, rule, given, form.unsqueeze)
     return (
         ours is not None
         and len(theirs) == len(ours)

@@ -1,6 +1,6 @@
 """Attention under an encoding: check, plan, and run the plan.
 
-Position enters where the encoding says: `rotate` turns queries and keys, a bias is added to the
+Position enters where the encoding says: `rotate` rotates queries and keys, a bias is added to the
 scores. A bias that factors goes in as channels of its own, so that the plain causal kernel
 computes it with gradients and without a matrix of length x length.
 """
@@ -126,7 +126,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One checked call. What was asked is not turned yet; `dtype` is what it is computed in."""
+    """One checked call. What was asked is not rotated yet; `dtype` is what it is computed in."""
 
     asked: _Asked
     visible: Visible
@@ -290,7 +290,7 @@ def _mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
 
 
 def _run(call: _Call) -> Tensor:
-    """Turn, cast, and hand over to the kernel of the plan."""
+    """Rotate, cast, and hand over to the kernel of the plan."""
     asked = call.asked
     q, k = asked.encoding.rotate(asked.q, asked.k, asked.position_ids, asked.k_position_ids)
     q, k, v = (x.to(call.dtype) for x in (q, k, asked.v))

@@ -1,7 +1,7 @@
 """The one interface of every positional encoding, and how an encoding describes itself.
 
 Position enters a transformer in three places, and each method here does nothing by default:
-`embed` adds to the token vectors, `rotate` turns queries and keys, `score_bias` adds to the
+`embed` adds to the token vectors, `rotate` rotates queries and keys, `score_bias` adds to the
 attention scores. A bias that is a sum of a query part and a key part is also handed over as
 `score_features`, so that plain causal kernels compute it without a matrix of length x length.
 
@@ -68,7 +68,7 @@ class PositionEncoding(nn.Module):
         position_ids: Tensor,
         k_position_ids: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Queries and keys turned by their positions; the same shapes and dtypes.
+        """Queries and keys rotated by their positions; the same shapes and dtypes.
 
         `k_position_ids` are the keys' own positions where they differ from the queries', as with
         a key-value cache that holds un-rotated keys.
