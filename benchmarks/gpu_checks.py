@@ -18,8 +18,9 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ropewalk import kernels
-from ropewalk.attention import attention, plan_attention
+from ropewalk.attention import attention
 from ropewalk.attention.plan import Kernel
+from ropewalk.attention.run import AttentionCall, prepare
 from ropewalk.kernels import reference
 from ropewalk.kernels.triton import lookup, rotate
 from ropewalk.positions.alibi import Alibi
@@ -189,7 +190,8 @@ def check_attention(device: str, interpreted: bool) -> str:
         scores = q.double() @ k.double().mT / math.sqrt(width) + bias
         exact = scores.softmax(-1) @ v.double()
         wanted = torch.autograd.grad(exact.square().sum(), (q, k, v))
-        plan = plan_attention(q, k, v, encoding, position_ids=ids)
+        call = AttentionCall(q=q, k=k, v=v, encoding=encoding, position_ids=ids)
+        plan = prepare(call).plan
         assert plan.path == "features", plan
         # A bf16 score of 8 is off by 2^-6, and so is its weight, by as much of itself.
         bound = 0.05 if dtype == torch.bfloat16 else 1e-2 if not interpreted else 1e-4
