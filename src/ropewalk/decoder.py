@@ -27,7 +27,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from ropewalk.attention import attention
-from ropewalk.attention.given import query_mask, real_tokens
+from ropewalk.attention.visible import query_mask, real_tokens
 from ropewalk.dialects.hf.families import OWN_TYPE
 from ropewalk.errors import ConfigError, PositionError, ScheduleError
 from ropewalk.kernels.bounds import check_token_rows

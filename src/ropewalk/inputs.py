@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from ropewalk.errors import PositionError
 from ropewalk.kernels.bounds import INTEGERS, check_token_ids, check_token_rows
 from ropewalk.kernels.embedding import lookup
+from ropewalk.kernels.reference import wide
 from ropewalk.positions.base import PositionEncoding
-from ropewalk.positions.exact import wide
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.short import short

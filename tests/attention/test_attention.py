@@ -227,7 +227,7 @@ class Reads(TorchDispatchMode):
     """Counts how often a value of a tensor is waited for."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

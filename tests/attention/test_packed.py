@@ -11,9 +11,8 @@ import torch
 from ropewalk.attention import attention
 from ropewalk.attention.packed import NAME, packed_attention, register
 from ropewalk.errors import UsageError
-from ropewalk.packing.batch import PackedBatch, stack
 from ropewalk.packing.layout import Layout
-from ropewalk.packing.pack import PackedRow
+from ropewalk.packing.pack import PackedBatch, PackedRow, stack
 from ropewalk.positions.nope import NoPosition
 from ropewalk.rope.spec import Window
 from tests.attention.conftest import plan_of

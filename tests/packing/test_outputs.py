@@ -1,9 +1,8 @@
-"""A packed row's attention against each document alone: dense, FlexAttention, varlen, sharded."""
+"""A packed row's attention against each document alone: dense, FlexAttention, varlen."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -11,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ropewalk.packing.layout import PADDING, Counting, Layout, Piece, block_mask, varlen
-from ropewalk.packing.shards import contiguous_shard, zigzag_shard
+from ropewalk.packing.layout import Counting, Layout, Piece, block_mask, varlen
 
 LAYOUTS = {
     "whole": Layout.of([5, 1, 9, 1], 16),
@@ -112,37 +110,7 @@ def test_without_a_mask_every_document_but_the_first_reads_its_neighbours(
     assert min(drift[1:]) > 0.05
 
 
-@pytest.mark.parametrize(
-    ("shard", "name"),
-    [
-        *((contiguous_shard, name) for name in LAYOUTS),
-        # Zigzag asks for segments that divide, which pack(multiple=...) makes.
-        *((zigzag_shard, name) for name in ("in fours", "in fours, left")),
-    ],
-)
-def test_the_ranks_parts_are_the_whole_row(
-    shard: Callable[[Layout, int, int], Tensor], name: str
-) -> None:
-    layout = LAYOUTS[name]
-    q, k, v = _qkv(layout)
-    mask, segment_ids = layout.mask(), layout.segment_ids()
-    gathered, numbers = torch.full_like(q, torch.nan), torch.full((16,), -7)
-    for rank in range(2):
-        index = shard(layout, 2, rank)
-        # A rank's queries, which keep their places, against the keys that all ranks send.
-        gathered[..., index, :] = functional.scaled_dot_product_attention(
-            q[..., index, :], k, v, attn_mask=mask[index]
-        )
-        numbers[index] = segment_ids[index]
-    _check(gathered, layout)
-    assert torch.equal(numbers, segment_ids)
-    assert int((numbers == PADDING).sum()) == layout.padding
-
-
-@pytest.mark.parametrize("shard", [contiguous_shard, zigzag_shard])
-def test_mrope_positions_of_the_ranks_are_those_of_the_row(
-    shard: Callable[[Layout, int, int], Tensor],
-) -> None:
+def test_mrope_positions_are_those_of_each_document() -> None:
     # Three axes; document 1 begins with an image of 2 x 2 tokens, document 0 goes on from token 2.
     own = {
         0: torch.arange(5).expand(3, 5),
@@ -153,8 +121,3 @@ def test_mrope_positions_of_the_ranks_are_those_of_the_row(
     expected = torch.zeros(3, 16, dtype=torch.int64)
     expected[:, 0:3], expected[:, 4:10] = own[0][:, 2:5], own[1]
     assert torch.equal(whole, expected)
-    gathered = torch.full_like(whole, -1)
-    for rank in range(2):
-        index = shard(layout, 2, rank)
-        gathered[:, index] = whole[:, index]
-    assert torch.equal(gathered, whole)

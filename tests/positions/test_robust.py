@@ -14,9 +14,7 @@ from torch.overrides import TorchFunctionMode
 from ropewalk.errors import PositionError
 from ropewalk.positions import Rotary, RotatedHeads
 from ropewalk.positions.axes import Chunked
-from ropewalk.positions.base import PositionEncoding
-from ropewalk.positions.by_layer import ByLayerType
-from ropewalk.positions.exact import exact_device
+from ropewalk.positions.base import ByLayerType, PositionEncoding, exact_device
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
 from ropewalk.positions.sinusoidal import Sinusoidal
@@ -109,7 +107,7 @@ def test_no_double_ever_reaches_a_device_that_has_none(
 ) -> None:
     # The meta device stands for mps: positions come from it, and results go back to it.
     home = torch.device("cpu")
-    monkeypatch.setattr("ropewalk.positions.exact.exact_device", lambda _: home)
+    monkeypatch.setattr("ropewalk.positions.base.exact_device", lambda _: home)
     x, ids = torch.empty(2, 4, 5, 8, device="meta"), IDS.to("meta")
     move = Tensor.to
 

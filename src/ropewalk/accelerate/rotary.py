@@ -24,10 +24,9 @@ from ropewalk.accelerate.handle import (
     put_under,
     why_not,
 )
-from ropewalk.accelerate.probe import rule_of
+from ropewalk.accelerate.probe import TableTrials, rule_of
 from ropewalk.accelerate.relink import functions_within, globals_called, relinked
 from ropewalk.accelerate.rules import Form, RotaryFunction, Rule, looks_rotary
-from ropewalk.accelerate.tables import TableTrials
 from ropewalk.errors import UsageError
 
 KIND = "Rotary kernels"

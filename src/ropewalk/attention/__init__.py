@@ -2,7 +2,7 @@
 
 `run` checks what is given (`prepare`, whose result says the plan) and runs it, `plan` is the one
 place where a kernel is chosen, `visible` says which keys a query sees, `packed` takes documents
-one at a time, `flex` is FlexAttention, and `given` reads the masks that transformers hands over.
+one at a time, and `flex` is FlexAttention.
 """
 
 from ropewalk.attention.plan import AttentionPlan, Kernel

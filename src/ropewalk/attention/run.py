@@ -22,9 +22,9 @@ from ropewalk.attention.plan import AttentionPlan, Kernel, Needs, choose
 from ropewalk.attention.sdpa import biased_sdpa, sdpa
 from ropewalk.attention.visible import Visible, check_order
 from ropewalk.errors import PositionError, UsageError
+from ropewalk.kernels.reference import wide
 from ropewalk.positions.base import PositionEncoding, ScoreFeatures
 from ropewalk.positions.checks import check_fit, check_positions
-from ropewalk.positions.exact import wide
 from ropewalk.positions.relative import RelativeBias
 from ropewalk.rope.spec import Window
 from ropewalk.short import short

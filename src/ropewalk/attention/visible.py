@@ -1,7 +1,8 @@
 """Which keys a query sees: order, documents, windows and a mask, as one rule.
 
 The rule is said once, element by element, in `Visible.at`. A dense mask and a fused kernel's
-block mask are both made from it.
+block mask are both made from it. `real_tokens` and `query_mask` read the masks that transformers
+hands to a model.
 """
 
 from __future__ import annotations
@@ -141,3 +142,31 @@ def check_order(position_ids: Tensor) -> None:
             f"position_ids go from {before} to {after} at {row}column {place[-1] + 1}; {remedy}"
         )
     note_passed(position_ids, "rising")
+
+
+def real_tokens(attention_mask: Tensor | None, batch: int, total: int) -> Tensor | None:
+    """Bools (batch, total), True at real tokens; None where nothing is padding.
+
+    Raises PositionError for another shape.
+    """
+    if attention_mask is None:
+        return None
+    if tuple(attention_mask.shape) != (batch, total):
+        raise PositionError(
+            f"attention_mask has shape {tuple(attention_mask.shape)}; it is ({batch}, {total}): "
+            "a row for each sequence, and all of its tokens, cached ones included"
+        )
+    real = attention_mask != 0
+    return None if bool(real.all()) else real
+
+
+def query_mask(attention_mask: Tensor, length: int, total: int) -> Tensor:
+    """A mask for every query (batch or 1, heads or 1, length, total) as bools: True where it may
+    look. Given as bools, or as numbers that are added to scores: 0 there. Raises PositionError.
+    """
+    if tuple(attention_mask.shape[2:]) != (length, total):
+        raise PositionError(
+            f"attention_mask has shape {tuple(attention_mask.shape)}; with four dimensions it is "
+            f"(batch, heads, {length}, {total})"
+        )
+    return attention_mask if attention_mask.dtype == torch.bool else attention_mask == 0

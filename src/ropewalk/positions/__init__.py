@@ -5,8 +5,7 @@ computes it: `positions.Rotary(spec.RotarySpec(head_dim=64, rotary_dim=64, 10_00
 """
 
 from ropewalk.positions.axes import Axial, Chunked, Interleaved, OneAxis
-from ropewalk.positions.base import Description, PositionEncoding, ScoreFeatures
-from ropewalk.positions.by_layer import ByLayerType
+from ropewalk.positions.base import ByLayerType, Description, PositionEncoding, ScoreFeatures
 from ropewalk.positions.figures import Figures, measure, measure_vectors
 from ropewalk.positions.from_mask import position_ids_from_mask
 from ropewalk.positions.learned import Learned

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from ropewalk.errors import PositionError, ScheduleError
+from ropewalk.kernels.reference import wide
 from ropewalk.positions.axes import Axes, OneAxis, choose, count_axes, laid_out
-from ropewalk.positions.base import Description
+from ropewalk.positions.base import Description, ExactEncoding, constant, to_exact, to_exact_by_pair
 from ropewalk.positions.checks import check_axes, check_fit, check_positions
-from ropewalk.positions.exact import ExactEncoding, constant, to_exact, to_exact_by_pair, wide
 from ropewalk.positions.rotary_tables import ROTARY_TABLES, RotatedHeads, Tables, apply_tables
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import depends_on_length, name_of
