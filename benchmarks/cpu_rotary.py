@@ -52,7 +52,7 @@ class Data:
 
 def encoding() -> Rotary:
     """The encoding of every row here."""
-    return Rotary(spec.RotarySpec(head_dim=DIM, rotary_dim=DIM, base=10000.0))
+    return Rotary(spec.RotarySpec(head_dim=DIM, rotary_dim=DIM, rope_theta=10000.0))
 
 
 def tables(length: int) -> Tables:

@@ -37,7 +37,7 @@ from ropewalk.extension.session import extend
 from ropewalk.extension.settings import DEFAULT_DEPTHS, ExtendSettings
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.proof.cells import Outcome, Sharing
-from ropewalk.proof.session import ProofSettings, prove
+from ropewalk.proof.prove import ProofSettings, prove
 from ropewalk.report.extend_text import extend_lines
 from ropewalk.rope.spec import PositionSpec
 

@@ -297,7 +297,7 @@ def _prove(
 ) -> dict[str, dict[str, int]]:
     """Hits and prompts by length, of what was asked in the time."""
     from ropewalk.proof.cells import Sharing
-    from ropewalk.proof.session import prove
+    from ropewalk.proof.prove import prove
     from ropewalk.proof.settings import ProofSettings
 
     proof = prove(

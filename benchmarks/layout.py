@@ -22,8 +22,7 @@ from benchmarks.closing import Row, closing_line
 from ropewalk.models.tokenizer import load_tokenizer
 from ropewalk.proof.calibration import Calibrate, plan_calibration
 from ropewalk.proof.documents import DocumentMaker
-from ropewalk.proof.laying import Laying, in_words
-from ropewalk.proof.plan import make_plan
+from ropewalk.proof.plan import Laying, in_words, make_plan
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.proof import default_lengths
 from ropewalk.proof.settings import DEFAULT_DEPTHS, DEFAULT_DOCUMENTS

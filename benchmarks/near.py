@@ -37,9 +37,10 @@ from torch import Tensor
 from benchmarks.closing import Row, closing_line
 from benchmarks.cpu_report import machine
 from benchmarks.cpu_timing import Runs, Times, measure
+from ropewalk.kernels.arrays import as_tensor
 from ropewalk.kernels.cpu.library import native
-from ropewalk.tables.near import mapped, neighbours
 from ropewalk.tables.open import open_table
+from ropewalk.tables.search import neighbours
 
 RESULT = Path(__file__).parent / "results" / "near.md"
 K = 10
@@ -217,7 +218,8 @@ def scans(folder: Path, width: int, rounds: int) -> Iterator[Row]:
     """Searches in this process, beside readers and peers."""
     table = open_table(folder)
     start = time.perf_counter()
-    first = mapped(table)
+    pages = table.pages()
+    first = None if pages is None else as_tensor(pages)
     assert first is not None
     neighbours(first, torch.randn(width), K)
     yield Row("first query on a fresh mapping", 1000 * (time.perf_counter() - start), "ms")

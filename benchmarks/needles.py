@@ -23,10 +23,9 @@ from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt
 from ropewalk.proof.documents import DocumentMaker
 from ropewalk.proof.plan import parse_depths, parse_lengths
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.subjects.local import LocalSubject
-from ropewalk.proof.subjects.sharing import SharingLocal
+from ropewalk.proof.reading import Leaf, Node, share, tokens
+from ropewalk.proof.subjects.local import LocalSubject, SharingLocal
 from ropewalk.proof.tokens import Tokens
-from ropewalk.proof.tree import Leaf, Node, share, tokens
 
 
 def ask_shared(subject: SharingLocal, root: Node) -> dict[Cell, Answer]:

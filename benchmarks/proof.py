@@ -42,17 +42,15 @@ from benchmarks.proof_memory import WAYS, measured
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install, schedule_at
+from ropewalk.proof.ask import run, run_shared
 from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt, Sharing
 from ropewalk.proof.documents import DocumentMaker
 from ropewalk.proof.plan import Plan, make_plan, parse_depths
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.runner import run
+from ropewalk.proof.reading import share, tokens
 from ropewalk.proof.store import IDENTITY, Store
-from ropewalk.proof.subjects.local import LocalSubject
-from ropewalk.proof.subjects.sharing import SharingLocal
+from ropewalk.proof.subjects.local import LocalSubject, SharingLocal
 from ropewalk.proof.tokens import Tokens
-from ropewalk.proof.tree import share, tokens
-from ropewalk.proof.walk import run_shared
 
 PARTS = ("tokens", "time", "demo", "memory", "kills")
 DEPTHS = parse_depths("11")

@@ -24,9 +24,9 @@ from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
 from ropewalk.proof.cells import Cell
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.subjects.sharing import BEHIND, SharingLocal
+from ropewalk.proof.reading import Leaf
+from ropewalk.proof.subjects.local import BEHIND, SharingLocal
 from ropewalk.proof.tokens import Tokens
-from ropewalk.proof.tree import Leaf
 
 WAYS = ("bare", "chunks", "ours")
 _QUESTION = 24

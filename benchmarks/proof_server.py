@@ -25,11 +25,11 @@ from pathlib import Path
 
 from benchmarks.closing import Row, closing_line
 from ropewalk.proof.cells import Outcome, Sharing
-from ropewalk.proof.endpoint_session import prove_endpoint
+from ropewalk.proof.endpoint.replies import cached_share
+from ropewalk.proof.endpoint.subject import EndpointSettings
 from ropewalk.proof.plan import parse_depths, parse_lengths
-from ropewalk.proof.served import cached_share
-from ropewalk.proof.session import ProofSettings
-from ropewalk.proof.subjects.endpoint.settings import EndpointSettings
+from ropewalk.proof.prove import ProofSettings
+from ropewalk.proof.served import prove_endpoint
 
 REACH = 0.8
 SERVE = Path(__file__).parents[1] / "tests" / "conformance" / "llamacpp" / "serve.py"

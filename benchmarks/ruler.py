@@ -28,13 +28,13 @@ from benchmarks.closing import Row, closing_line
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
 from ropewalk.proof.cells import Cell, Outcome, Prompt
-from ropewalk.proof.needles.words import SUBJECTS
+from ropewalk.proof.needles import draw_words, listed
 from ropewalk.proof.plan import parse_lengths
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.statistics import wilson
 from ropewalk.proof.subjects.local import LocalSubject
-from ropewalk.proof.tasks.names import draw_words, listed
 from ropewalk.proof.tokens import Tokens
+from ropewalk.proof.words import SUBJECTS
 
 NOISE = (
     "The grass is green.",

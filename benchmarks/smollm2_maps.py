@@ -22,7 +22,7 @@ from pathlib import Path
 from ropewalk.cli.prove import run_with_progress
 from ropewalk.proof.calibration import Calibrate
 from ropewalk.proof.cells import Sharing
-from ropewalk.proof.session import Proof, ProofSettings
+from ropewalk.proof.prove import Proof, ProofSettings
 from ropewalk.report.prove_text import proof_lines
 
 DOCUMENTS = 4

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ropewalk.proof.haystack import GeneratedHaystack
-from ropewalk.proof.needle import draw_needle
+from ropewalk.proof.needles import draw_needle
 
 if TYPE_CHECKING:
     from ropewalk.models.load import LoadedModel

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, RowError, UsageError
 from ropewalk.inputs import InputPath, RoundedScale, Scale
 from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.learned import Learned
@@ -106,7 +106,7 @@ def test_packed_rows_take_the_positions_they_are_given() -> None:
 )
 def test_an_id_without_a_row_is_an_error_with_its_place(ids: list[object], words: str) -> None:
     path = InputPath(table_of(10, 8), NoPosition())
-    with pytest.raises(PositionError) as caught:
+    with pytest.raises(UsageError) as caught:
         path(torch.tensor(ids), torch.arange(2))
     assert words in str(caught.value)
 
@@ -119,7 +119,7 @@ def test_a_text_beyond_a_learned_table_is_an_error_and_not_its_last_row() -> Non
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, math.inf, math.nan])
 def test_a_scale_is_a_positive_number(factor: float) -> None:
-    with pytest.raises(PositionError, match="above 0"):
+    with pytest.raises(UsageError, match="above 0"):
         Scale(factor)
 
 
@@ -180,5 +180,5 @@ def test_the_path_compiles_whole() -> None:
     ids, positions = torch.tensor([[1, 2, 5]]), torch.arange(3)
     compiled = torch.compile(path, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(ids, positions), path(ids, positions))
-    with pytest.raises(PositionError, match="holds 12 at row 0, column 0"):
+    with pytest.raises(RowError, match="holds 12 at row 0, column 0"):
         compiled(ids + 11, positions)

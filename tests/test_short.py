@@ -23,9 +23,9 @@ from ropewalk.explain.trace import trace
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.loss_run import LossSettings, measure
 from ropewalk.short import MOST, short, short_with
-from ropewalk.tables.compare import compare as compare_tables
-from ropewalk.tables.health.check import Asked, check_health
-from ropewalk.tables.projection import project
+from ropewalk.tables.health.check import HealthOptions, check_health
+from ropewalk.tables.movement import compare as compare_tables
+from ropewalk.tables.principal import project
 
 
 def public_dataclasses() -> Iterator[type]:
@@ -218,7 +218,7 @@ def test_what_is_measured_of_a_table_is_short(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     save_file({"model.embed_tokens.weight": torch.randn(200, 8)}, path)
     table = ropewalk.open_table(path)
-    health = check_health(table, Asked(sample=50))
+    health = check_health(table, HealthOptions(sample=50))
     for measured in (health, project(table), compare_tables(table, table), table.tables):
         all_short(measured)
     assert repr(health).startswith("Health(rows=200, width=8, tokens=None, counted=200, ")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ropewalk.findings.live import audit_module
     from ropewalk.inputs import InputPath
     from ropewalk.models.resolve import read_spec, resolve
-    from ropewalk.proof.session import Proof, ProofSettings
-    from ropewalk.proof.session import prove as prove_model
+    from ropewalk.proof.prove import Proof, ProofSettings
+    from ropewalk.proof.prove import prove as prove_model
     from ropewalk.rope.angles import Schedule
     from ropewalk.rope.frequencies import frequencies, schedule
     from ropewalk.rope.override import override
@@ -61,8 +61,8 @@ _HOMES = {
     "Audit": "ropewalk.findings:Audit",
     "InputPath": "ropewalk.inputs:InputPath",
     "PositionSpec": "ropewalk.rope.spec:PositionSpec",
-    "Proof": "ropewalk.proof.session:Proof",
-    "ProofSettings": "ropewalk.proof.session:ProofSettings",
+    "Proof": "ropewalk.proof.prove:Proof",
+    "ProofSettings": "ropewalk.proof.prove:ProofSettings",
     "RopewalkError": "ropewalk.errors:RopewalkError",
     "RotarySpec": "ropewalk.rope.spec:RotarySpec",
     "Schedule": "ropewalk.rope.angles:Schedule",
@@ -74,7 +74,7 @@ _HOMES = {
     "frequencies": "ropewalk.rope.frequencies:frequencies",
     "open_table": "ropewalk.tables.open:open_table",
     "override": "ropewalk.rope.override:override",
-    "prove_model": "ropewalk.proof.session:prove",
+    "prove_model": "ropewalk.proof.prove:prove",
     "read_spec": "ropewalk.models.resolve:read_spec",
     "resolve": "ropewalk.models.resolve:resolve",
     "schedule": "ropewalk.rope.frequencies:schedule",

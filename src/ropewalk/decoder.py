@@ -29,7 +29,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from ropewalk.attention import attention
 from ropewalk.attention.visible import query_mask, real_tokens
 from ropewalk.dialects.hf.families import OWN_TYPE
-from ropewalk.errors import ConfigError, PositionError, ScheduleError
+from ropewalk.errors import ConfigError, ScheduleError, UsageError
 from ropewalk.kernels.bounds import check_token_rows
 from ropewalk.positions.alibi import Alibi
 from ropewalk.positions.base import PositionEncoding
@@ -179,7 +179,7 @@ class Block(GradientCheckpointingLayer):
 class _Where:
     """What every block is told of position, order and padding.
 
-    `position_ids` and `attention_mask` are those of the call, or None. Raises PositionError for a
+    `position_ids` and `attention_mask` are those of the call, or None. Raises UsageError for a
     mask or a cache that does not go with them.
     """
 
@@ -192,11 +192,16 @@ class _Where:
         segment_ids: Tensor | None,
         attention_mask: Tensor | None,
     ) -> None:
-        self.encoding, self.cache, self.segment_ids = encoding, cache, segment_ids
+        self.cache, self.segment_ids = cache, segment_ids
         batch, length = vectors.shape[:2]
         past = 0 if cache is None else int(cache.get_seq_length())
+        self.encoding = encoding
+        if isinstance(encoding, Rotary) and encoding.needs_length and encoding.length is None:
+            # The cache holds keys as they were before their rotation, so a schedule that moves on
+            # with the length rotates all of them anew, by the same frequencies as the queries.
+            self.encoding = encoding.at_length(past + length)
         if past and segment_ids is not None:
-            raise PositionError(
+            raise UsageError(
                 "segment_ids were given together with a cache; packed rows are read at once"
             )
         self.mask, padding = None, attention_mask
@@ -238,7 +243,7 @@ def _cached_positions(cache: Any, past: int, here: Tensor) -> Tensor:
     if held.shape[0] != batch and bool((held == held[:1]).all()):
         held = held[:1].expand(batch, -1)
     if tuple(held.shape) != (batch, past):
-        raise PositionError(
+        raise UsageError(
             f"the cache holds {past} tokens of {batch} sequences and positions of "
             f"{tuple(held.shape)}; go on with a cache that this decoder has filled"
         )
@@ -313,7 +318,7 @@ class Decoder(PreTrainedModel, GenerationMixin):
         keys each query sees. `segment_ids` (batch, sequence) keeps packed documents apart. `labels`
         are shifted here; -100 is left out; the loss is their mean, or their sum over
         `num_items_in_batch`. `hidden_states`: every block's input and the last normed output.
-        `return_dict=False` gives a tuple. Raises PositionError for what does not fit.
+        `return_dict=False` gives a tuple. Raises a UsageError for what does not fit.
         """
         cache = past_key_values if cache is None else cache
         inputs_embeds = self._vectors(input_ids, inputs_embeds)
@@ -331,7 +336,11 @@ class Decoder(PreTrainedModel, GenerationMixin):
         return found if return_dict in (None, True) else found.to_tuple()
 
     def set_rotary(self, rotary: spec.RotarySpec, length: int | None = None) -> None:
-        """Go on with another rotary schedule, at `length` tokens where it depends on that.
+        """Go on with another rotary schedule, also while keys are cached.
+
+        One that depends on length (dynamic, longrope) goes by `length` tokens or, without it, by
+        the tokens so far: keys are cached un-rotated, so each step rotates all of them as it does
+        its queries. (A cache of rotated keys takes `ropewalk.positions.rerotate` instead.)
 
         Nothing is trained. Raises ScheduleError where the decoder does not rotate, or heads have
         another size.
@@ -347,7 +356,7 @@ class Decoder(PreTrainedModel, GenerationMixin):
         if input_ids is None and inputs_embeds is not None:
             return inputs_embeds
         if input_ids is None or inputs_embeds is not None:
-            raise PositionError("give either input_ids or inputs_embeds, and not both")
+            raise UsageError("give either input_ids or inputs_embeds, and not both")
         check_token_rows(input_ids, self.config.vocab_size)
         vectors: Tensor = self.embed_tokens(input_ids)
         return vectors

@@ -6,8 +6,9 @@ The tree::
     +-- UsageError                 the caller asked for something that cannot be; exit code 2
     |   +-- UnknownModelError      a name that is no file, folder, cached hub id or known model
     |   +-- LengthError            a length, depth or trial count outside what is possible
-    |   +-- PositionError          position ids, or a shape, that an encoding cannot take
-    |   +-- RowError             a row that a table does not have
+    |   +-- TensorError            a tensor of a shape, dtype or device that is not taken
+    |   +-- PositionError          position ids that an encoding or its tokens do not take
+    |   +-- RowError               a row that a table does not have
     |   +-- ScheduleError          a rotary schedule that cannot be built from what was given
     +-- ModelFileError             a file that is there and cannot be used
     |   +-- ConfigError            a configuration with missing, null or impossible values
@@ -56,8 +57,12 @@ class LengthError(UsageError):
     """A length, depth or number of trials is outside what is possible."""
 
 
+class TensorError(UsageError):
+    """A tensor has a shape, dtype or device that is not taken; says which, and what is."""
+
+
 class PositionError(UsageError):
-    """Position ids or shapes that an encoding cannot take; says row, column and value."""
+    """Position ids that an encoding or its tokens do not take; says row, column and value."""
 
 
 class RowError(UsageError, IndexError):

@@ -14,7 +14,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.kernels.bounds import INTEGERS, check_token_ids, check_token_rows
 from ropewalk.kernels.embedding import lookup
 from ropewalk.kernels.reference import wide
@@ -31,22 +31,22 @@ class Scale:
 
     `Scale.sqrt(d_model)` is the original transformer's: a table of variance 1/d_model gives rows
     of length about 1, and position adds a vector of length sqrt(d_model / 2).
-    Raises PositionError for a factor that is no positive number.
+    Raises UsageError for a factor that is no positive number.
     """
 
     factor: float
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.factor) and self.factor > 0.0):
-            raise PositionError(
+            raise UsageError(
                 f"the scale of token vectors is {self.factor}; it must be a number above 0"
             )
 
     @classmethod
     def sqrt(cls, d_model: int) -> Self:
-        """The factor sqrt(d_model): 22.6 for 512. Raises PositionError for a width below 1."""
+        """The factor sqrt(d_model): 22.6 for 512. Raises UsageError for a width below 1."""
         if d_model < 1:
-            raise PositionError(f"d_model is {d_model}; token vectors have 1 channel or more")
+            raise UsageError(f"d_model is {d_model}; token vectors have 1 channel or more")
         return cls(math.sqrt(d_model))
 
     def multiplier(self, dtype: torch.dtype) -> float:
@@ -112,7 +112,7 @@ class InputPath(nn.Module):
         """Token ids, integers (batch, sequence) or (sequence,): vectors (..., d_model).
 
         `position_ids`: integers of the same shape, or (sequence,) for all rows; encodings with
-        several axes take (axes, batch, sequence). Raises PositionError for an id that the table
+        several axes take (axes, batch, sequence). Raises RowError for an id that the table
         has no row for, with its place, and for positions that the encoding cannot take.
 
         One pass over the tokens where the table is a plain nn.Embedding and the encoding adds
@@ -164,7 +164,7 @@ class InputPath(nn.Module):
         return None
 
     def lookup(self, ids: Tensor) -> Tensor:
-        """The rows of `ids` (batch, sequence) or (sequence,). Raises PositionError."""
+        """The rows of `ids` (batch, sequence) or (sequence,). Raises RowError."""
         check_ids(ids, self.table.num_embeddings)
         rows: Tensor = self.table(ids.long())
         return rows
@@ -201,7 +201,7 @@ def _rounded(factor: float, dtype: torch.dtype) -> float:
 def check_ids(ids: Tensor, rows: int) -> None:
     """Refuse token ids that are no integers (batch, sequence) or (sequence,) below `rows`.
 
-    Raises PositionError, run eagerly with row, column, id and the count of rows: a device would
+    Raises RowError, run eagerly with row, column, id and the count of rows: a device would
     only fail an assert, and take every later call with it.
     """
     check_token_ids(ids)

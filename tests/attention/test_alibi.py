@@ -15,7 +15,7 @@ from transformers import BloomConfig
 from transformers.models.bloom.modeling_bloom import BloomAttention, build_alibi_tensor
 
 from ropewalk.attention import attention
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.positions.alibi import Alibi
 from tests.attention.conftest import plan_of
 
@@ -282,5 +282,5 @@ def test_it_is_the_attention_of_bloom_with_left_padding() -> None:
 
 def test_without_a_causal_mask_the_causal_form_is_refused(qkv: Draw) -> None:
     q, k, v = qkv()
-    with pytest.raises(PositionError, match="Alibi is right only for keys before their query"):
+    with pytest.raises(UsageError, match="Alibi is right only for keys before their query"):
         attention(q, k, v, Alibi(4), position_ids=torch.arange(6), causal=False)

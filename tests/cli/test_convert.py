@@ -20,6 +20,7 @@ from ropewalk.dialects.vllm import read_overrides
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.scaling import Yarn
 from ropewalk.rope.spec import RotarySpec
+from tests.configurations import source
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -44,7 +45,7 @@ def test_vllm_gets_one_line_and_stderr_says_whose_rules(
     done = run("convert", folder, "--to", "vllm", "--rope", "yarn:2")
     assert done.returncode == 0
     assert done.stdout.count("\n") == 1
-    found = read_overrides(done.stdout, llama_config)
+    found = read_overrides(done.stdout, source(llama_config))
     assert (found.claimed.tokens, scaling_of(found)) == (8192, Yarn(2.0, 4096))
     assert "rules as of vLLM after PR 56446" in done.stderr
     assert "claimed length 8192" in done.stderr

@@ -10,7 +10,7 @@ import pytest
 from ropewalk.cli import demo, main
 from ropewalk.models import resolve
 from ropewalk.models.resolve import KnownModel, ModelFiles
-from ropewalk.proof import session
+from ropewalk.proof import prove
 
 
 def demonstrate(monkeypatch: pytest.MonkeyPatch) -> int:
@@ -44,7 +44,7 @@ def test_the_demo_ends_with_its_map_its_report_and_what_to_try_next(
     monkeypatch.setattr(demo, "LENGTHS", (300, 700))
     monkeypatch.setattr(demo, "DEPTHS", 3)
     files = ModelFiles("smollm2", "Tiny", "folder", tiny_model)
-    for module in (resolve, session):
+    for module in (resolve, prove):
         monkeypatch.setattr(module, "resolve", lambda _: files)
     monkeypatch.chdir(tmp_path)
     assert demonstrate(monkeypatch) == 0

@@ -15,6 +15,7 @@ from ropewalk.dialects.vllm import read_overrides
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.scaling import Yarn
 from ropewalk.rope.spec import RotarySpec
+from tests.configurations import source
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -48,7 +49,7 @@ def test_a_schedule_is_shown_with_every_engines_options(config: Any, here: Run) 
     lines = {each["engine"]: each for each in told["options"]}
     assert "--yarn-orig-ctx 4096" in lines["llama.cpp"]["line"]
     assert lines["vLLM"]["checked"].startswith("rules as of vLLM after PR 56446")
-    served = read_overrides(lines["vLLM"]["line"], load_json(folder / "config.json"))
+    served = read_overrides(lines["vLLM"]["line"], source(load_json(folder / "config.json")))
     (_, rotary), *_ = served.rotary_groups()
     assert isinstance(rotary, RotarySpec)
     assert rotary.scaling == Yarn(4.0, 4096)

@@ -17,7 +17,7 @@ from ropewalk.cli.progress import SECONDS_BETWEEN_LINES, Progress, ProofProgress
 from ropewalk.cli.tune_progress import TuneProgress
 from ropewalk.extension.tune.loop import StepResult
 from ropewalk.proof.calibration import Calibrate
-from ropewalk.proof.session import Listener, ProofSettings, prove
+from ropewalk.proof.prove import ProofListener, ProofSettings, prove
 
 
 class Clock:
@@ -155,7 +155,7 @@ def test_a_proof_with_calibration_counts_each_phase_by_itself(
     for _ in range(2):
         # The second time everything has been answered.
         with ProofProgress(now=Clock(10.0)) as shown:
-            tell = Listener(shown.say, shown.share, shown.planned, shown.note, shown.event)
+            tell = ProofListener(shown.say, shown.share, shown.planned, shown.note, shown.event)
             prove(settings, tell)
         lines = logged(capsys)
         logs.append(lines)

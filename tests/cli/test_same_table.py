@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from ropewalk.cli.main import app
 from ropewalk.errors import StoreError
-from ropewalk.proof.calibration import Calibration, Pair, judge
+from ropewalk.proof.calibration import Calibration, CalibrationPair, judge
 from ropewalk.proof.cells import Cell, Prompt
 from ropewalk.proof.documents import DocumentMaker
 from ropewalk.proof.prompt import PromptMaker
@@ -76,11 +76,11 @@ def prompts_are_laid_out_once() -> Iterator[None]:
 def some_fall_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of all calibrations find a difference, by the answers alone."""
 
-    def harsher(pairs: Sequence[Pair], seed: int = 0, not_laid: str = "") -> Calibration:
+    def harsher(pairs: Sequence[CalibrationPair], seed: int = 0, not_laid: str = "") -> Calibration:
         found = judge(pairs, seed, not_laid)
         return replace(found, real=(found.both + found.only_nested + found.only_alone) % 2 == 0)
 
-    monkeypatch.setattr("ropewalk.proof.local_run.judge", harsher)
+    monkeypatch.setattr("ropewalk.proof.local.judge", harsher)
 
 
 @dataclass

@@ -16,7 +16,7 @@ import pytest
 from ropewalk.errors import StoreError
 from ropewalk.proof.calibration import judge
 from ropewalk.proof.cells import Row, Sharing
-from ropewalk.proof.local_run import Asking, LocalRun
+from ropewalk.proof.local import Asking, LocalRun
 from ropewalk.proof.progress import RunResult
 from ropewalk.proof.store import Store
 from tests.cli.conftest import Prove, environment
@@ -124,7 +124,7 @@ def test_a_real_difference_falls_back_to_shared_beginnings_and_stays_there(
     prove: Prove, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ropewalk.proof.local_run.judge", lambda *given: replace(judge(*given), real=True)
+        "ropewalk.proof.local.judge", lambda *given: replace(judge(*given), real=True)
     )
     grid = (*GRID, "--sharing", "nested", "--calibrate", "short")
     done = prove(tiny_model, *grid)
@@ -226,10 +226,10 @@ def table(folder: Path) -> list[Row]:
 def test_a_nested_run_that_is_killed_goes_on_to_the_same_table(
     prove: Prove, tiny_model: Path, tmp_path: Path
 ) -> None:
-    grid = "--lengths 300,700 --depths 5 --trials 8 --sharing nested --calibrate short".split()
+    grid = "--lengths 300,700 --depths 5 --trials 4 --sharing nested --calibrate short".split()
     whole = prove(tiny_model, *grid, name="whole")
     cut = tmp_path / "cut"
-    for least in (12, 70):
+    for least in (6, 35):
         process = subprocess.Popen(
             [sys.executable, "-m", "ropewalk", "prove", str(tiny_model), *grid, "--out", str(cut)],
             stdout=subprocess.DEVNULL,
@@ -243,7 +243,7 @@ def test_a_nested_run_that_is_killed_goes_on_to_the_same_table(
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     before = table(cut)
-    assert 70 <= len(before) < len(table(whole.folder))
+    assert 35 <= len(before) < len(table(whole.folder))
     prove(tiny_model, *grid, name="cut")
     after = table(cut)
     assert after == table(whole.folder)

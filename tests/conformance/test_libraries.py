@@ -158,7 +158,7 @@ def test_positional_encodings_rounds_an_odd_width_up_where_we_refuse_it(encoding
     theirs = encodings.PositionalEncoding1D(DIM - 1)(torch.zeros(1, LENGTH, DIM - 1))
     ours = positions.Sinusoidal(DIM, "paper").table(IDS)
     agree([ours[:, : DIM - 1]], theirs)
-    from ropewalk.errors import PositionError
+    from ropewalk.errors import UsageError
 
-    with pytest.raises(PositionError, match="must be even"):
+    with pytest.raises(UsageError, match="must be even"):
         positions.Sinusoidal(DIM - 1, "paper")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ropewalk.dialects.gguf.names import ARCHITECTURE_OF
+from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF
 from ropewalk.dialects.llamacpp import read_flags, write_flags
 from ropewalk.errors import RopewalkError, ScheduleError
 from ropewalk.rope.frequencies import schedule, yarn_mscale
@@ -67,8 +67,12 @@ def test_the_length_of_a_files_own_formula_stays_when_its_context_is_restated(
     assert read_flags(line, file).groups == file.groups
     alone = read_flags(line.partition(" ")[2].partition(" ")[2], file)
     (_, rotary), *_ = alone.rotary_groups()
-    assert rotary.scaling == (replace(scaling, ramp_length=16384) if isinstance(scaling, Yarn)
-                              else scaling)  # fmt: skip
+    longer = (
+        replace(scaling, original_max_position_embeddings=16384)
+        if isinstance(scaling, Yarn)
+        else scaling
+    )
+    assert rotary.scaling == longer
 
 
 @pytest.mark.parametrize(

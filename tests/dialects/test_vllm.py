@@ -30,6 +30,7 @@ from ropewalk.rope.scaling import (
     Yarn,
 )
 from ropewalk.rope.spec import PositionSpec, RotarySpec
+from tests.configurations import source
 
 CONFIG: dict[str, Any] = {
     "model_type": "llama",
@@ -40,6 +41,7 @@ CONFIG: dict[str, Any] = {
     "rope_theta": 5e5,
     "rope_scaling": {"rope_type": "linear", "factor": 2.0},
 }
+SOURCE = source(CONFIG)
 
 
 def scaled(spec: PositionSpec, scaling: Scaling) -> PositionSpec:
@@ -54,7 +56,7 @@ def scaled(spec: PositionSpec, scaling: Scaling) -> PositionSpec:
 
 def test_the_line_is_for_a_shell_and_states_everything() -> None:
     spec = override(override(read_config(CONFIG), "none"), "yarn:4")
-    words = shlex.split(write_overrides(spec, CONFIG))
+    words = shlex.split(write_overrides(spec, SOURCE))
     assert words[0::2] == ["--hf-overrides", "--max-model-len"]
     assert words[3] == "32768"
     assert json.loads(words[1]) == {
@@ -99,12 +101,12 @@ def test_options_are_read_back_as_the_same_schedule_or_refused(
 ) -> None:
     wanted = scaled(read_config(CONFIG), scaling)
     try:
-        line = write_overrides(wanted, CONFIG, served)
+        line = write_overrides(wanted, SOURCE, served)
     except ScheduleError:
         assert isinstance(scaling, LongRope)
-        assert served > scaling.switch_length
+        assert served > scaling.original_max_position_embeddings
         return
-    found = read_overrides(line, CONFIG)
+    found = read_overrides(line, SOURCE)
     assert found.claimed.tokens == served
     (_, ours), (_, theirs) = next(wanted.rotary_groups()), next(found.rotary_groups())
     for length in (1, served // 2, served):
@@ -115,15 +117,15 @@ def test_lists_that_switch_are_written_for_one_side_of_the_switch() -> None:
     short, long = (1.0,) * 32, tuple(1.0 + i for i in range(32))
     spec = scaled(read_config(CONFIG), LongRope(short, long, 4096, 8.0))
     with pytest.raises(ScheduleError, match=r"longrope of two lists.*at most 4096 tokens"):
-        write_overrides(spec, CONFIG)
-    line = write_overrides(spec, CONFIG, 4096)
+        write_overrides(spec, SOURCE)
+    line = write_overrides(spec, SOURCE, 4096)
     # vLLM takes no attention_factor here; its own keys carry the amplitude.
     assert '"long_mscale": 1.118' in line
 
 
 def test_a_text_part_is_overridden_where_it_is() -> None:
     whole = {"model_type": "qwen2_5_vl", "text_config": {**CONFIG, "model_type": "qwen2_5_vl_text"}}
-    line = write_overrides(read_config(whole), whole)
+    line = write_overrides(read_config(whole), source(whole))
     (inner,) = json.loads(shlex.split(line)[1]).items()
     assert inner[0] == "text_config"
     assert inner[1]["rope_parameters"]["factor"] == 2.0
@@ -131,7 +133,7 @@ def test_a_text_part_is_overridden_where_it_is() -> None:
 
 def test_a_prompt_beyond_the_claim_needs_a_schedule() -> None:
     with pytest.raises(ScheduleError, match=r"max-model-len 65536.*--rope"):
-        write_overrides(read_config(CONFIG), CONFIG, 65536)
+        write_overrides(read_config(CONFIG), SOURCE, 65536)
 
 
 @pytest.mark.parametrize(
@@ -149,10 +151,10 @@ def test_a_prompt_beyond_the_claim_needs_a_schedule() -> None:
 )
 def test_options_that_are_none_are_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(RopewalkError):
-        read_overrides(text, CONFIG)
+        read_overrides(text, SOURCE)
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_options_or_an_error(text: str) -> None:
     with contextlib.suppress(RopewalkError):
-        read_overrides(text, CONFIG)
+        read_overrides(text, SOURCE)

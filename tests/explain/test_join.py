@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from ropewalk.errors import UsageError
-from ropewalk.explain.join import WAYS, Pair, draw_pairs, measure_join
+from ropewalk.explain.join import WAYS, DocumentPair, draw_pairs, measure_join
 from ropewalk.report.join_text import join_json, join_lines
 
 if TYPE_CHECKING:
     from ropewalk.models.load import LoadedModel
 
 Tiny = Callable[..., Any]
-OWN = Pair("The harbour lay still at noon.", "The miller of the town keeps a white horse.")
+OWN = DocumentPair("The harbour lay still at noon.", "The miller of the town keeps a white horse.")
 
 
 def test_pairs_contradict_each_other_and_are_the_same_for_a_seed() -> None:
@@ -103,6 +103,6 @@ def test_what_cannot_be_joined_is_refused(
     with pytest.raises(UsageError, match="no pair of documents"):
         measure_join(model, tokenizer, [])
     with pytest.raises(UsageError, match="one of the two documents is empty"):
-        measure_join(model, tokenizer, [Pair("", "b")])
+        measure_join(model, tokenizer, [DocumentPair("", "b")])
     with pytest.raises(UsageError, match="begin with the same token"):
         measure_join(model, tokenizer, [replace(OWN, value_a="sea", value_b="sea")])

@@ -11,14 +11,14 @@ from scipy import stats
 from ropewalk.errors import UsageError
 from ropewalk.explain.layer_score import ALONE, layer_scores
 from ropewalk.explain.occurrences import Pieces
-from ropewalk.tables.score.datasets import Pair, PairSet
+from ropewalk.tables.score.datasets import JudgedPair, PairSet
 
 WORDS = ["river", "road", "dog", "the", "garden", "letter", "window"]
 PAIRS = PairSet(
     "some",
     "some.txt",
     tuple(
-        Pair(one, other, float(i * 7 % 11))
+        JudgedPair(one, other, float(i * 7 % 11))
         for i, (one, other) in enumerate(
             (a, b) for k, a in enumerate(WORDS) for b in WORDS[k + 1 :]
         )

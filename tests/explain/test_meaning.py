@@ -11,11 +11,9 @@ import pytest
 import torch
 
 from ropewalk.errors import ModelFileError, UsageError
-from ropewalk.explain.layers import layer_states
-from ropewalk.explain.meaning import Meaning, meaning
+from ropewalk.explain.meaning import Meaning, found_senses, given_senses, meaning
 from ropewalk.explain.occurrences import ALL, Pieces, find_occurrences, find_places
-from ropewalk.explain.senses import found_senses, given_senses
-from ropewalk.explain.watch import find_parts
+from ropewalk.explain.watch import find_parts, layer_states
 from ropewalk.models.load import load_blocks
 from ropewalk.models.resolve import ModelFiles, read_spec
 from ropewalk.models.rotary_tables import install

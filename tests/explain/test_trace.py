@@ -11,7 +11,7 @@ import torch
 
 from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ModelFileError, PositionError, UsageError
-from ropewalk.explain.steps import Step
+from ropewalk.explain.steps import TraceStep
 from ropewalk.explain.trace import Trace, trace
 from ropewalk.rope.spec import LearnedPositions, PositionSpec, RotarySpec
 
@@ -36,7 +36,7 @@ YARN = {
 }
 
 
-def steps_of(traced: Trace) -> dict[str, Step]:
+def steps_of(traced: Trace) -> dict[str, TraceStep]:
     return {step.name: step for step in traced.steps}
 
 
@@ -140,7 +140,7 @@ def test_gemma3_scales_its_rows_and_turns_by_two_bases(build: Build, words: Any)
     assert_equal_wherever_seen(traced, "scale", "block 1")
     steps = steps_of(traced)
     assert steps["scale"].norms[0] / steps["rows"].norms[0] == pytest.approx(48**0.5)
-    bases = {rotation.block: rotation.base for rotation in traced.rotations}
+    bases = {rotation.block: rotation.rope_theta for rotation in traced.rotations}
     assert bases == {0: 10_000.0, 1: 1_000_000.0}
     assert all(step.agrees for r in traced.rotations for step in r.steps[1::2])
 
@@ -174,7 +174,9 @@ def changed(model: Any, kind: type, **fields: Any) -> PositionSpec:
 
 def test_another_base_than_the_models_is_seen(build: Build, words: Any) -> None:
     model = build("llama")
-    traced = trace(model, words, TEXT, name="tiny", spec=changed(model, RotarySpec, base=500_000.0))
+    traced = trace(
+        model, words, TEXT, name="tiny", spec=changed(model, RotarySpec, rope_theta=500_000.0)
+    )
     assert not traced.agrees
     assert [step.agrees for step in traced.rotations[0].steps] == [None, False, None, False]
 

@@ -114,9 +114,7 @@ def test_a_model_that_turns_otherwise_is_not_kept(
 ) -> None:
     source = folder()
     spec = read_config(load_json(source / "config.json"))
-    monkeypatch.setattr(
-        checkpoint, "write_config", lambda *_: {**load_json(source / "config.json")}
-    )
+    monkeypatch.setattr(checkpoint, "write_config", lambda *_: spec)
     with pytest.raises(ScheduleMismatchError, match="was meant"):
         write_folder(source, extended(spec, 1024, YARN), tmp_path / "x", place="link", card="")
     assert [path.name for path in tmp_path.iterdir()] == ["small"]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.errors import LengthError, ModelFileError, ScheduleError
-from ropewalk.extension.fit import check, check_vocabulary
+from ropewalk.errors import LengthError, ScheduleError
+from ropewalk.extension.fit import check
 from ropewalk.extension.methods import CLOSED_FORMS, Method, extended
 
 PLAIN: dict[str, Any] = {
@@ -83,9 +83,3 @@ def test_a_model_that_turns_nothing_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(ScheduleError, match=told):
         check(read_config(config), 1 << 20)
-
-
-def test_a_tokenizer_with_more_ids_than_the_model_has_rows_is_refused() -> None:
-    check_vocabulary(100, 99, "a model")
-    with pytest.raises(ModelFileError, match=r"ids up to 100, and the model has 100 rows"):
-        check_vocabulary(100, 100, "a model")

@@ -16,6 +16,7 @@ import pytest
 from ropewalk.dialects.engines import as_computed
 from ropewalk.dialects.engines.mlx import MLX
 from ropewalk.dialects.hf import load_json, read_config
+from ropewalk.dialects.hf.family import config_source
 from ropewalk.errors import UsageError
 from ropewalk.extension.made_for import MadeFor
 from ropewalk.extension.methods import CLOSED_FORMS, NAMES, SearchedFactors, Stretch, extended
@@ -39,8 +40,8 @@ ALIKE = {name for name in NAMES if name != "longrope"}
 
 
 def made_for(engine: For, **changes: Any) -> MadeFor:
-    config = LLAMA | changes
-    return MadeFor(engine, read_config(config), TARGET, config=config)
+    before = read_config(LLAMA | changes)
+    return MadeFor(engine, before, TARGET, config_source(before))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_a_folder_for_mlx_speaks_in_the_keys_that_it_reads(
     config = load_json(out / "config.json")
     assert "rope_parameters" not in config
     assert "rope_theta" in config
-    computed = as_computed(MLX, read_config(config), config, served=2048)
+    computed = as_computed(MLX, read_config(config), served=2048)
     assert found.after is not None
     for length in (100, 2048):
         wanted = frequencies(found.after, length).fingerprint()

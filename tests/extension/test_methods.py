@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.dialects.hf.write import write_config
 from ropewalk.errors import ScheduleError
 from ropewalk.extension.methods import (
     CLOSED_FORMS,
@@ -26,6 +25,7 @@ from ropewalk.extension.methods import (
 from ropewalk.rope.frequencies import attention_factor, frequencies, yarn_bounds
 from ropewalk.rope.scaling import Yarn
 from ropewalk.rope.spec import PositionSpec, RotarySpec
+from tests.configurations import write_json
 
 LLAMA_2: dict[str, Any] = {
     "model_type": "llama",
@@ -56,7 +56,7 @@ def named(name: str) -> Method:
     [(8192, 26_784), (16384, 71_738), (32768, 192_144), (65536, 514_640), (131072, 1_378_414)],
 )
 def test_the_larger_base_is_the_published_critical_one(target: int, base: int) -> None:
-    assert round(rotary(extended(spec(), target, RaisedBase())).base) == base
+    assert round(rotary(extended(spec(), target, RaisedBase())).rope_theta) == base
 
 
 # The NTK-aware proposal's table for 128 channels and base 10,000.
@@ -65,7 +65,7 @@ def test_the_larger_base_is_the_published_critical_one(target: int, base: int) -
 )
 def test_ntk_raises_the_base_as_published(s: int, base: float) -> None:
     after = extended(spec(), 4096 * s, named("ntk"))
-    written = write_config(after, LLAMA_2, 4)
+    written = write_json(after, LLAMA_2, 4)
     assert written["rope_theta"] == pytest.approx(base, abs=0.05)
     assert written["max_position_embeddings"] == 4096 * s
 
@@ -122,9 +122,9 @@ def test_transformers_turns_by_what_is_written(method: Method) -> None:
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
     after = extended(spec(), 16384, method)
-    written = write_config(after, LLAMA_2, 5)
+    written = write_json(after, LLAMA_2, 5)
     written.pop("model_type")
-    module = LlamaRotaryEmbedding(LlamaConfig(**written))  # type: ignore[arg-type]
+    module = LlamaRotaryEmbedding(LlamaConfig(**written))
     for length in (4096, 16384):
         module(torch.zeros(1), torch.tensor([[length - 1]]))
         wanted = frequencies(after, length)
@@ -179,4 +179,4 @@ def test_the_ramp_in_turns_is_not_the_ramp_by_index() -> None:
         divisors, _ = against(rotary(spec()), rotary(extended(spec(), 65536, named(name))), 65536)
         found.append(divisors[33])
     assert found == pytest.approx([4.927, 1.882], abs=1e-3)
-    assert math.isclose(rotary(spec()).base, 10000.0)
+    assert math.isclose(rotary(spec()).rope_theta, 10000.0)

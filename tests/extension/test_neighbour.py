@@ -16,7 +16,7 @@ from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 TinyModel = Callable[..., Any]
-ROTARY = RotarySpec(head_dim=8, rotary_dim=8, base=100.0)
+ROTARY = RotarySpec(head_dim=8, rotary_dim=8, rope_theta=100.0)
 
 
 def spec_of(model: Any) -> PositionSpec:

@@ -97,5 +97,5 @@ def test_a_record_of_another_kind_is_a_remark_and_no_error(
     config = {**config_of(folder()), "ropewalk_extend": record}
     spec = read_config(config)
     assert spec.extended is None
-    assert "record-not-read" in [remark.code for remark in spec.remarks]
+    assert "record-not-read" in [remark.code for remark in spec.findings]
     assert audit(spec).origin.code == "as-trained"

@@ -11,6 +11,7 @@ import pytest
 from ropewalk.dialects.engines import as_computed
 from ropewalk.dialects.engines.llamacpp import LLAMACPP
 from ropewalk.dialects.hf import load_json, read_config
+from ropewalk.dialects.hf.family import config_source
 from ropewalk.dialects.hf.write import write_config
 from ropewalk.dialects.llamacpp import read_flags
 from ropewalk.dialects.vllm import read_overrides
@@ -21,6 +22,7 @@ from ropewalk.extension.settings import ExtendSettings
 from ropewalk.report.extend_text import extend_lines
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.spec import PositionSpec
+from tests.configurations import source
 
 SaveFolder = Callable[..., Path]
 
@@ -45,8 +47,8 @@ def test_the_options_for_the_new_files_make_each_engine_turn_as_meant_or_say_why
     method: Method,
 ) -> None:
     after = extended(read_config(CONFIG), TARGET, method)
-    config = write_config(after, CONFIG, 5)
-    vllm, llamacpp = own_options(config, after, "longer")
+    written = write_config(after, source(CONFIG), 5)
+    vllm, llamacpp = own_options(written, after, "longer")
     assert (vllm.engine, llamacpp.engine) == ("vLLM", "llama.cpp")
     # Both choose one of longrope's two lists for the whole server.
     assert vllm.line == (None if method.name == "longrope" else f"--max-model-len {TARGET}")
@@ -56,8 +58,8 @@ def test_the_options_for_the_new_files_make_each_engine_turn_as_meant_or_say_why
     for each in (vllm, llamacpp):
         assert (each.line is None) == bool(each.reason)
     if vllm.line is not None:
-        assert turned(read_overrides(vllm.line, config)) == turned(after)
-    file = as_computed(LLAMACPP, read_config(config), config, served=TARGET)
+        assert turned(read_overrides(vllm.line, config_source(written))) == turned(after)
+    file = as_computed(LLAMACPP, written, served=TARGET)
     if llamacpp.line is None:
         assert turned(file) != turned(after)
     else:
@@ -83,5 +85,5 @@ def test_a_new_folder_says_how_it_is_served_in_the_terminal_and_in_its_card(
     convert = "python convert_hf_to_gguf.py longer --outfile longer.gguf"
     assert text[text.index("  --ctx-size 2048") - 1] == f"  {convert}"
     assert f"- llama.cpp serves these files after `{convert}` with `--ctx-size 2048`" in card
-    config = load_json(out / "config.json")
-    assert turned(read_overrides("--max-model-len 2048", config)) == turned(read_config(config))
+    read = read_config(load_json(out / "config.json"))
+    assert turned(read_overrides("--max-model-len 2048", config_source(read))) == turned(read)

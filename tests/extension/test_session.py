@@ -32,14 +32,22 @@ def settings(source: Path, work: Path, **more: Any) -> ExtendSettings:
     return ExtendSettings(str(source), TARGET, **(given | more))
 
 
-@pytest.fixture
-def measured(folder: SaveFolder, tmp_path: Path) -> Extension:
-    return extend(settings(folder(), tmp_path / "work", out=tmp_path / "longer"))
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("measured")
+
+
+@pytest.fixture(scope="module")
+def measured(shared_folder: Path, home: Path) -> Extension:
+    """Every method on one model, measured once for the tests that read it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROPEWALK_CACHE", str(home / "cache"))
+        return extend(settings(shared_folder, home / "work", out=home / "longer"))
 
 
 @pytest.mark.filterwarnings("ignore:.*rope.*")
 def test_auto_measures_every_method_on_the_same_prompts_and_writes_the_best(
-    measured: Extension, tmp_path: Path
+    measured: Extension, home: Path
 ) -> None:
     names = [score.name for score in measured.scores]
     assert [name.split(" x")[0] for name in names] == ["as shipped", *NAMES, "self-extend"]
@@ -60,16 +68,16 @@ def test_auto_measures_every_method_on_the_same_prompts_and_writes_the_best(
         lines = [line for line in extend_lines(measured, width) if line not in served]
         assert max(map(len, lines)) <= min(width, 80)
     assert json.loads(json.dumps(extend_json(measured)))["method"] == measured.method
-    card = (tmp_path / "longer" / "README.md").read_text()
+    card = (home / "longer" / "README.md").read_text()
     score = next(s for s in measured.scores if s.name == measured.method)
     assert f"{score.hits} of 2 hidden facts found at 1,024 tokens" in card
     assert f"loss of short text {score.short:.4f}" in card
-    config = read_config(load_json(tmp_path / "longer" / "config.json"))
+    config = read_config(load_json(home / "longer" / "config.json"))
     assert (config.trained.tokens, config.claimed.tokens) == (512, TARGET)
     # What Self-Extend measured is not what the model does by itself.
     by_name = {score.name: score.log_probability for score in measured.scores}
     assert by_name["self-extend"] != by_name["as shipped"]
-    (answers,) = (tmp_path / "work").glob("yarn*/results.sqlite")
+    (answers,) = (home / "work").glob("yarn*/results.sqlite")
     with sqlite3.connect(answers) as kept:
         assert kept.execute("SELECT count(*) FROM answers").fetchone() == (2,)
 
@@ -112,11 +120,12 @@ def test_a_named_method_with_headroom_is_the_schedule_of_the_longer_context(
     assert "by the method `yarn x2`" in card
 
 
-def test_the_same_command_asks_nothing_again(folder: SaveFolder, tmp_path: Path) -> None:
-    source = folder()
-    first = extend(settings(source, tmp_path / "work"))
-    assert [*(tmp_path / "work").glob("yarn*/results.sqlite")]
-    again = extend(settings(source, tmp_path / "work"))
+def test_the_same_command_asks_nothing_again(
+    measured: Extension, shared_folder: Path, home: Path
+) -> None:
+    first = measured
+    assert [*(home / "work").glob("yarn*/results.sqlite")]
+    again = extend(settings(shared_folder, home / "work"))
     assert [s.rows for s in first.scores] == [s.rows for s in again.scores]
     assert all(
         a.answer.seconds == b.answer.seconds

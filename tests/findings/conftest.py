@@ -18,10 +18,10 @@ from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.scaling import UNSCALED, Scaling
 from ropewalk.rope.spec import (
     Encoding,
+    Finding,
     LayerGroup,
     Length,
     PositionSpec,
-    Remark,
     RotarySpec,
     SoftmaxRule,
     Window,
@@ -47,7 +47,7 @@ def make_spec() -> MakeSpec:
         window: int | None = None,
         softmax: float = 1.0,
         others: tuple[Length, ...] = (),
-        remarks: tuple[Remark, ...] = (),
+        remarks: tuple[Finding, ...] = (),
         more: tuple[LayerGroup, ...] = (),
     ) -> PositionSpec:
         group = LayerGroup(
@@ -123,7 +123,7 @@ def followed() -> Callable[[Audit, Audit, str, Meant | None], None]:
 
 SOURCE = Path(ropewalk.__file__).parent
 PLACES = ("findings", "dialects")
-_REMARKS = {"note": 2, "warn": 2, "remark": 2, "Finding": 3, "Remark": 2}
+_REMARKS = {"note": 2, "warn": 2, "remark": 2, "Finding": 3}
 """Who makes one, and where its remedy stands among the arguments."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ropewalk.dialects.engines import ENGINES, engine_views
 from ropewalk.dialects.hf import read_config
-from ropewalk.findings.engines_json import engines_json
+from ropewalk.findings.json_form import engines_json
 
 CONFIG: dict[str, Any] = {
     "model_type": "phi3",
@@ -21,7 +21,7 @@ CONFIG: dict[str, Any] = {
 
 
 def test_the_document_is_json_and_names_pair_and_position() -> None:
-    found = engines_json(engine_views(read_config(CONFIG), CONFIG))
+    found = engines_json(engine_views(read_config(CONFIG)))
     document = json.loads(json.dumps(found, allow_nan=False))
     assert [view["engine"] for view in document["views"]] == [engine.name for engine in ENGINES]
     assert all(len(view["inv_freq"]) == 16 for view in document["views"])

@@ -23,7 +23,6 @@ from ropewalk.rope.spec import (
     Length,
     PositionSpec,
     RelativeBuckets,
-    Remark,
     RotarySpec,
     Sinusoidal,
     Window,
@@ -238,9 +237,9 @@ def test_unknown_scaling_is_a_warning_and_the_rest_is_described(make_spec: MakeS
 
 
 def test_an_incomplete_encoding_names_what_is_missing(make_spec: MakeSpec) -> None:
-    result = audit(make_spec(IncompleteRotary(("base", "head_dim"), reason="old file")))
+    result = audit(make_spec(IncompleteRotary(("rope_theta", "head_dim"), reason="old file")))
     finding = must(result, "incomplete-rotary")
-    assert "base, head_dim (old file)" in finding.text
+    assert "rope_theta, head_dim (old file)" in finding.text
 
 
 def test_a_schedule_that_cannot_be_built_is_a_finding_not_an_error(make_spec: MakeSpec) -> None:
@@ -264,8 +263,8 @@ def test_other_lengths_are_listed_and_a_sentinel_is_not_a_length(make_spec: Make
 
 
 def test_a_readers_remark_is_kept_and_not_said_again(make_spec: MakeSpec) -> None:
-    remark = Remark(
-        "lengths-disagree", "the file says 8192 and 131072", "ask the authors", "warning"
+    remark = Finding(
+        "lengths-disagree", "warning", "the file says 8192 and 131072", "ask the authors"
     )
     others = (Length(131072, "model_max_length"),)
     result = audit(make_spec(claimed=8192, others=others, remarks=(remark,)))
@@ -278,14 +277,14 @@ def test_a_readers_remark_is_kept_and_not_said_again(make_spec: MakeSpec) -> Non
 def test_a_remark_without_a_remedy_gives_way_to_the_finding_that_has_one(
     make_spec: MakeSpec,
 ) -> None:
-    remark = Remark("hard-limit", "positions are a learned table")
+    remark = Finding("hard-limit", "note", "positions are a learned table")
     table = LearnedPositions(512, 2)
     result = audit(make_spec(table, claimed=514, remarks=(remark,)))
     assert must(result, "hard-limit").severity == "warning"
 
 
 def test_a_remark_that_begins_with_a_field_keeps_its_spelling(make_spec: MakeSpec) -> None:
-    remark = Remark("mscale-ignored", "rope_scaling.mscale stands alone", "remove it")
+    remark = Finding("mscale-ignored", "note", "rope_scaling.mscale stands alone", "remove it")
     result = audit(make_spec(remarks=(remark,)))
     assert must(result, "mscale-ignored").text == "rope_scaling.mscale stands alone."
 
@@ -309,7 +308,7 @@ def test_what_holds_for_several_groups_is_said_once_with_their_names(make_spec: 
 
 def test_a_scaling_is_judged_even_where_the_base_is_missing(make_spec: MakeSpec) -> None:
     # The two keys that Qwen documents for longer prompts, on their own.
-    snippet = IncompleteRotary(("base", "head_dim"), scaling=Yarn(4.0, 32768))
+    snippet = IncompleteRotary(("rope_theta", "head_dim"), scaling=Yarn(4.0, 32768))
     result = audit(make_spec(snippet, model_type="", trained=32768, claimed=131072))
     assert result.origin.code == "yarn"
     assert must(result, "static-yarn")

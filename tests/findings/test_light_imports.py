@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-MODULES = "ropewalk.findings", "ropewalk.findings.live", "ropewalk.report.audit_text"
+MODULES = "ropewalk.findings", "ropewalk.findings.live", "ropewalk.report.audit"
 
 
 def heavy_after(code: str) -> str:

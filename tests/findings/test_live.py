@@ -19,8 +19,7 @@ from transformers import (
 
 from ropewalk.dialects.hf import read_config
 from ropewalk.errors import UsageError
-from ropewalk.findings.live import audit_module
-from ropewalk.findings.tables import compare_tables
+from ropewalk.findings.live import audit_module, compare_tables
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.scaling import Linear
 from ropewalk.rope.spec import Alibi, LayerGroup, Length, PositionSpec, RotarySpec

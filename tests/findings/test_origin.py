@@ -159,4 +159,4 @@ def test_models_without_rotary_layers_say_what_they_have(
 
 
 def test_an_incomplete_rotary_encoding_has_an_unknown_origin(make_spec: MakeSpec) -> None:
-    assert audit(make_spec(IncompleteRotary(("base",)))).origin.code == "unknown"
+    assert audit(make_spec(IncompleteRotary(("rope_theta",)))).origin.code == "unknown"

@@ -16,12 +16,12 @@ import pytest
 
 from ropewalk.dialects.engines import engine_views
 from ropewalk.dialects.hf import read_config
-from ropewalk.dialects.hf.write import write_config
 from ropewalk.findings import Audit, audit
 from ropewalk.rope.frequencies import frequencies, plain_inv_freq
 from ropewalk.rope.override import override
 from ropewalk.rope.scaling import Proportional
 from ropewalk.rope.spec import PositionSpec, RotarySpec
+from tests.configurations import write_json
 
 Json = dict[str, Any]
 Follow = Callable[[Json], Json]
@@ -64,13 +64,13 @@ def with_scaling(kind: str, **fields: Any) -> Meant:
 
 
 def with_base(base: float) -> Meant:
-    return lambda after: first(after).base == base
+    return lambda after: first(after).rope_theta == base
 
 
 def plain_at(tokens: int, base: float = 1e4) -> Meant:
     """The base alone, and that claim."""
     return lambda after: (
-        first(after).base == base
+        first(after).rope_theta == base
         and frequencies(after, tokens).inv_freq == plain_inv_freq(base, first(after).rotary_dim)
         and after.claimed.tokens == tokens
     )
@@ -112,7 +112,7 @@ def by_rope(text: str, claimed: int | None = None) -> Follow:
         if claimed is not None:
             config = config | {"max_position_embeddings": claimed}
             spec = override(read_config(config), text)
-        return write_config(spec, config, 5)
+        return write_json(spec, config, 5)
 
     return follow
 
@@ -151,19 +151,19 @@ CASES = [
         "original-length-from-default",
         PHI | {"rope_scaling": YARN | LISTS | {"rope_type": "longrope"}},
         stating(1024, "original_max_position_embeddings"),
-        with_scaling("LongRope", switch_length=1024),
+        with_scaling("LongRope", original_max_position_embeddings=1024),
     ),
     Case(
         "original-length-from-default",
         PHI | {"rope_scaling": {"rope_type": "longrope", **LISTS}},
         stating(2048, "original_max_position_embeddings"),
-        with_scaling("LongRope", switch_length=2048),
+        with_scaling("LongRope", original_max_position_embeddings=2048),
     ),
     Case(
         "original-length-missing",
         scaled(rope_type="yarn", factor=4.0),
         stating(1024, "rope_scaling", "original_max_position_embeddings"),
-        with_scaling("Yarn", ramp_length=1024),
+        with_scaling("Yarn", original_max_position_embeddings=1024),
     ),
     Case(
         "proportional-without-share",
@@ -245,7 +245,7 @@ CASES = [
         GEMMA | {"rope_parameters": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5e5}},
         lambda c: c | {"rope_parameters": {"full_attention": c["rope_parameters"]}},
         lambda after: (
-            {(type(r.scaling).__name__, r.base) for _, r in after.rotary_groups()}
+            {(type(r.scaling).__name__, r.rope_theta) for _, r in after.rotary_groups()}
             == {("Linear", 5e5), ("Unscaled", 1e4)}
         ),
     ),
@@ -268,7 +268,7 @@ CASES = [
         "incomplete-rotary",
         {key: value for key, value in LLAMA.items() if key != "hidden_size"},
         stating(512, "hidden_size"),
-        lambda after: (first(after).head_dim, first(after).base) == (64, 1e4),
+        lambda after: (first(after).head_dim, first(after).rope_theta) == (64, 1e4),
     ),
     Case("static-yarn", scaled(**YARN), by_rope("none", 1024), plain_at(1024)),
     Case(
@@ -325,7 +325,7 @@ def test_a_lone_mscale_that_is_removed_leaves_every_engine_at_what_transformers_
     config = scaled(**YARN, mscale=0.707)
     right = frequencies(read_config(config), 4096).attention_factor
     without("rope_scaling", "mscale")(config)
-    views = engine_views(read_config(config), config)
+    views = engine_views(read_config(config))
     assert {view.attention_factor for view in views} == {right}
 
 

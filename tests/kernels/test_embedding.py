@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, RowError, TensorError, UsageError
 from ropewalk.kernels import lookup
 
 HALVES = (torch.bfloat16, torch.float16)
@@ -138,7 +138,7 @@ def test_every_token_is_placed_whatever_the_threads(threads: int) -> None:
 )
 @pytest.mark.usefixtures("path")
 def test_an_id_without_a_row_is_an_error_with_its_place(ids: list[object], words: str) -> None:
-    with pytest.raises(PositionError) as caught:
+    with pytest.raises(UsageError) as caught:
         lookup(torch.tensor(ids), torch.randn(10, 4))
     assert words in str(caught.value)
 
@@ -149,28 +149,28 @@ def test_a_position_without_a_row_is_an_error_with_its_place() -> None:
     with pytest.raises(PositionError, match="position_ids holds 10 at column 2; allowed is 0 to 9"):
         lookup(ids, table, added=table, position_ids=torch.tensor([0, 1, 10]))
     # Where both are wrong, the ids are named.
-    with pytest.raises(PositionError, match="token ids holds 12 at row 0, column 0"):
+    with pytest.raises(RowError, match="token ids holds 12 at row 0, column 0"):
         lookup(ids + 12, table, added=table, position_ids=torch.tensor([0, 1, 10]))
 
 
 def test_what_does_not_fit_together_is_refused() -> None:
     table, ids = torch.randn(10, 4), torch.zeros(2, 3, dtype=torch.int64)
     positions = torch.arange(3)
-    with pytest.raises(PositionError, match=r"added has shape \(4, 4\); for ids \(2, 3\)"):
+    with pytest.raises(TensorError, match=r"added has shape \(4, 4\); for ids \(2, 3\)"):
         lookup(ids, table, added=table[:4])
-    with pytest.raises(PositionError, match=r"it is a table \(positions, 4\)"):
+    with pytest.raises(TensorError, match=r"it is a table \(positions, 4\)"):
         lookup(ids, table, added=table[:, :3], position_ids=positions)
-    with pytest.raises(PositionError, match="without `added`"):
+    with pytest.raises(UsageError, match="without `added`"):
         lookup(ids, table, position_ids=positions)
     with pytest.raises(PositionError, match=r"position_ids has shape \(2,\)"):
         lookup(ids, table, added=table, position_ids=positions[:2])
-    with pytest.raises(PositionError, match="positions are integers"):
+    with pytest.raises(TensorError, match="positions are integers"):
         lookup(ids, table, added=table, position_ids=positions.float())
-    with pytest.raises(PositionError, match="what is added is floating point"):
+    with pytest.raises(TensorError, match="what is added is floating point"):
         lookup(ids, table, added=torch.ones(3, 4, dtype=torch.int64))
-    with pytest.raises(PositionError, match=r"must be \(rows, d\), floating point"):
+    with pytest.raises(TensorError, match=r"must be \(rows, d\), floating point"):
         lookup(ids, torch.ones(3, 4, dtype=torch.int64))
-    with pytest.raises(PositionError, match="scale is nan"):
+    with pytest.raises(UsageError, match="scale is nan"):
         lookup(ids, table, scale=math.nan)
-    with pytest.raises(PositionError, match="padding_idx is 10; the table has rows 0 to 9"):
+    with pytest.raises(RowError, match="padding_idx is 10; the table has rows 0 to 9"):
         lookup(ids, table, padding_idx=10)

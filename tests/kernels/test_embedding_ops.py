@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import RowError
 from ropewalk.kernels import lookup
 from ropewalk.kernels.embedding import OPERATOR
 
@@ -69,7 +69,7 @@ def test_compiled_whole_it_gives_the_same_and_locates_a_bad_id() -> None:
         assert ours.grad is not None
         assert theirs.grad is not None
         torch.testing.assert_close(ours.grad, theirs.grad)
-    with pytest.raises(PositionError, match="holds 13 at row 0, column 0"):
+    with pytest.raises(RowError, match="holds 13 at row 0, column 0"):
         compiled(IDS + 10, *pair)
 
 

@@ -17,7 +17,7 @@ from transformers.models.llama.modeling_llama import (
     apply_rotary_pos_emb as half_of_transformers,
 )
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.kernels import reference, rotate
 from ropewalk.kernels.cpu.library import INSTRUCTION_SETS, native
 from ropewalk.rope.spec import Layout
@@ -339,5 +339,5 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_what_does_not_fit_is_a_located_error(case: str) -> None:
     call, message = BAD[case]
-    with pytest.raises(PositionError, match=message):
+    with pytest.raises(UsageError, match=message):
         call()

@@ -115,7 +115,7 @@ def test_code_that_travels_with_a_config_is_not_run(tmp_path: Path) -> None:
     (folder / "modeling_x.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
     config = {**LLAMA, "auto_map": {"AutoConfig": "modeling_x.X"}}
     (folder / "config.json").write_text(json.dumps(config))
-    remarks = read_spec(resolve(str(folder))).remarks
+    remarks = read_spec(resolve(str(folder))).findings
     assert [r.code for r in remarks if "never run" in r.text] == ["remote-code"]
     assert not marker.exists()
 

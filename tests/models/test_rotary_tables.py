@@ -191,8 +191,8 @@ def test_another_number_of_pairs_is_a_mismatch(build: Build) -> None:
 
 def test_a_schedule_that_the_files_leave_out_is_not_guessed(build: Build) -> None:
     model = build()
-    with pytest.raises(ScheduleMismatchError, match="leave out base, so the schedule"):
-        install(model, change(spec_of(model), IncompleteRotary(("base",))), None)
+    with pytest.raises(ScheduleMismatchError, match="leave out rope_theta, so the schedule"):
+        install(model, change(spec_of(model), IncompleteRotary(("rope_theta",))), None)
 
 
 def test_angles_that_cannot_be_seen_cannot_be_proved(build: Build) -> None:

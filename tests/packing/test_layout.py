@@ -130,5 +130,5 @@ def test_what_a_row_cannot_hold_is_refused() -> None:
         Layout.of([4, 5], 8)
     with pytest.raises(UsageError, match="pieces have 1 or more"):
         Layout.of([3, 0])
-    with pytest.raises(PositionError, match="'restart' is not known"):
+    with pytest.raises(UsageError, match="'restart' is not known"):
         Layout.of([3]).position_ids("restart")  # type: ignore[arg-type]

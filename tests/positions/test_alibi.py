@@ -10,7 +10,7 @@ from torch.nn import functional
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, TensorError, UsageError
 from ropewalk.positions.alibi import Alibi, geometric_slopes
 from ropewalk.rope.diagnostics import alibi_slopes
 
@@ -152,7 +152,7 @@ def test_a_position_that_the_dtype_cannot_hold_is_refused() -> None:
     ids = torch.tensor([[3, 2**22]])
     with pytest.raises(PositionError, match="4194304 at row 0, column 1"):
         Alibi(2).score_features(ids, ids, torch.float16)
-    with pytest.raises(PositionError, match="int32"):
+    with pytest.raises(TensorError, match="int32"):
         Alibi(2).score_features(ids, ids, torch.int32)
 
 
@@ -169,7 +169,7 @@ def test_a_position_that_the_dtype_cannot_hold_is_refused() -> None:
     ],
 )
 def test_what_cannot_be_built_is_refused(options: dict[str, object], sentence: str) -> None:
-    with pytest.raises(PositionError, match=sentence):
+    with pytest.raises(UsageError, match=sentence):
         Alibi(**options)  # type: ignore[arg-type]
 
 
@@ -177,7 +177,7 @@ def test_what_cannot_be_built_is_refused(options: dict[str, object], sentence: s
     "ids", [torch.tensor([0.0]), torch.tensor([-1]), torch.zeros(2, 1, 3, dtype=torch.long)]
 )
 def test_positions_are_checked(ids: torch.Tensor) -> None:
-    with pytest.raises(PositionError):
+    with pytest.raises(UsageError):
         Alibi(2).score_bias(ids, torch.tensor([0]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, TensorError
 from ropewalk.positions.checks import check_fit, check_positions
 
 
@@ -26,7 +26,7 @@ def test_a_negative_position_is_refused_with_its_place(ids: torch.Tensor, place:
     "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.bool]
 )
 def test_positions_that_are_no_integers_are_refused(dtype: torch.dtype) -> None:
-    with pytest.raises(PositionError, match=str(dtype)):
+    with pytest.raises(TensorError, match=str(dtype)):
         check_positions(torch.zeros(1, 3, dtype=dtype))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.positions.fire import Fire
 
 
@@ -88,5 +88,5 @@ def test_autocast_and_sixteen_bits_leave_the_bias_in_32() -> None:
     ],
 )
 def test_sizes_and_starts_that_no_number_can_be_made_of_are_refused(sizes: dict[str, Any]) -> None:
-    with pytest.raises(PositionError, match="must be above 0"):
+    with pytest.raises(UsageError, match="must be above 0"):
         Fire(**sizes)

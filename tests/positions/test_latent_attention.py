@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.errors import PositionError, ScheduleError
+from ropewalk.errors import ScheduleError, TensorError
 from ropewalk.positions.rotary import Rotary, rerotate
 from ropewalk.rope import spec
 
@@ -90,8 +90,8 @@ def test_cached_keys_move_in_the_channels_that_rotate() -> None:
 
 def test_a_part_given_alone_is_for_latent_attention_only() -> None:
     part = torch.zeros(1, 1, 3, 8)
-    with pytest.raises(PositionError, match=r"rotates \(batch, heads, length, 12\)"):
+    with pytest.raises(TensorError, match=r"rotates \(batch, heads, length, 12\)"):
         Rotary(spec.RotarySpec(12, 8, 1e4)).rotate(part, part, torch.arange(3))
     wrong = torch.zeros(1, 1, 3, 10)
-    with pytest.raises(PositionError, match="12 or 8"):
+    with pytest.raises(TensorError, match="12 or 8"):
         Rotary(spec.RotarySpec(12, 8, 1e4, placement="last")).rotate(wrong, wrong, torch.arange(3))

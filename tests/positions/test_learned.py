@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, TensorError, UsageError
 from ropewalk.positions.from_mask import Convention, position_ids_from_mask
 from ropewalk.positions.learned import Learned
 
@@ -96,11 +96,11 @@ def test_masks_give_the_ids_that_each_convention_has() -> None:
 
 
 def test_masks_that_are_none_are_refused() -> None:
-    with pytest.raises(PositionError, match="shape"):
+    with pytest.raises(TensorError, match="shape"):
         position_ids_from_mask(torch.ones(3, dtype=torch.int64))
-    with pytest.raises(PositionError, match="float32"):
+    with pytest.raises(TensorError, match="float32"):
         position_ids_from_mask(torch.ones(1, 3))
-    with pytest.raises(PositionError, match="'opt' is not known"):
+    with pytest.raises(UsageError, match="'opt' is not known"):
         position_ids_from_mask(LEFT, "opt")  # type: ignore[arg-type]
 
 
@@ -144,12 +144,12 @@ def test_a_table_initialised_on_the_meta_device_is_drawn_afterwards() -> None:
     [((0, 4), "rows is 0"), ((4, 0), "d_model 0"), ((4, 4, -1), "offset -1")],
 )
 def test_sizes_that_make_no_table_are_refused(sizes: tuple[int, ...], named: str) -> None:
-    with pytest.raises(PositionError, match=named):
+    with pytest.raises(UsageError, match=named):
         Learned(*sizes)
 
 
 def test_a_padding_row_outside_the_table_is_refused() -> None:
-    with pytest.raises(PositionError, match=r"padding_idx is 4; .* 0 to 3"):
+    with pytest.raises(UsageError, match=r"padding_idx is 4; .* 0 to 3"):
         Learned(4, 4, padding_idx=4)
 
 

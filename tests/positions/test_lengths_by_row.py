@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.errors import LengthError, PositionError, ScheduleError
+from ropewalk.errors import LengthError, ScheduleError
 from ropewalk.positions.rotary import Rotary
 from ropewalk.rope import spec
 from ropewalk.rope.scaling import DynamicNtk, LongRope
@@ -60,8 +60,8 @@ def test_positions_on_several_axes_have_a_length_a_row_too() -> None:
 @pytest.mark.parametrize(
     ("length", "error", "named"),
     [
-        ((6, 3), PositionError, "length holds 2 numbers"),
-        ((), PositionError, "length holds 0 numbers"),
+        ((6, 3), LengthError, "length holds 2 numbers"),
+        ((), LengthError, "length holds 0 numbers"),
         ((6, 3, -1), LengthError, "the length is -1"),
         ((6, 3, 2.5), LengthError, "the length is 2.5"),
         (torch.tensor([6, 3, 4]), ScheduleError, "a whole number, or one a row"),
@@ -74,5 +74,5 @@ def test_other_lengths_are_refused(length: Any, error: type[Exception], named: s
 
 
 def test_no_lengths_at_all_are_refused() -> None:
-    with pytest.raises(PositionError, match="length holds 0 numbers"):
+    with pytest.raises(LengthError, match="length holds 0 numbers"):
         Rotary(DYNAMIC).tables(torch.arange(3), ())

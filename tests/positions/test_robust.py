@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, TensorError, UsageError
 from ropewalk.positions import Rotary, RotatedHeads
 from ropewalk.positions.axes import Chunked
 from ropewalk.positions.base import ByLayerType, PositionEncoding, exact_device
@@ -153,7 +153,7 @@ def test_half_precision_vectors_are_within_half_a_unit_of_exact(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
 @pytest.mark.parametrize("name", MAKERS)
 def test_no_encoding_takes_positions_that_are_no_integers(name: str, dtype: torch.dtype) -> None:
-    with pytest.raises(PositionError, match=str(dtype)):
+    with pytest.raises(TensorError, match=str(dtype)):
         everything(MAKERS[name](), IDS.to(dtype))
 
 
@@ -175,9 +175,9 @@ def test_layers_of_different_types_have_their_own_encoding() -> None:
     by_type = ByLayerType({"full_attention": slow, "sliding.attention": NoPosition()})
     assert by_type["full_attention"] is slow
     assert isinstance(by_type["sliding.attention"], NoPosition)
-    with pytest.raises(PositionError, match=r"'global'; there are full_attention, sliding"):
+    with pytest.raises(UsageError, match=r"'global'; there are full_attention, sliding"):
         _ = by_type["global"]
-    with pytest.raises(PositionError, match="no layer type"):
+    with pytest.raises(UsageError, match="no layer type"):
         ByLayerType({})
 
 

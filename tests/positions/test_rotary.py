@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.errors import PositionError, ScheduleError
+from ropewalk.errors import PositionError, ScheduleError, TensorError, UsageError
 from ropewalk.positions import Rotary, RotatedHeads, to_half, to_interleaved
 from ropewalk.positions.axes import Axial, Chunked
 from ropewalk.positions.from_mask import position_ids_from_mask
@@ -142,7 +142,7 @@ def test_head_0_alone_rotates_where_the_model_says_so() -> None:
 
 def test_heads_that_are_not_there_cannot_rotate() -> None:
     q, k = vectors()
-    with pytest.raises(PositionError, match=r"key heads \[2\] .* there are 2"):
+    with pytest.raises(UsageError, match=r"key heads \[2\] .* there are 2"):
         Rotary(PLAIN, rotated=RotatedHeads((0,), (2,))).rotate(q, k, torch.arange(6))
 
 
@@ -304,7 +304,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
 @pytest.mark.parametrize("shape", [(2, 4, 6, 7), (4, 6, 8)])
 def test_queries_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     _, k = vectors()
-    with pytest.raises(PositionError, match="q has shape"):
+    with pytest.raises(TensorError, match="q has shape"):
         Rotary(PLAIN).rotate(torch.zeros(shape), k, torch.arange(6))
 
 

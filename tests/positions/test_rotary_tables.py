@@ -16,7 +16,7 @@ from ropewalk.rope.scaling import DynamicNtk, Yarn
 
 
 def encoding(base: float = 10000.0, **keys: Any) -> Rotary:
-    return Rotary(spec.RotarySpec(head_dim=8, rotary_dim=8, base=base, **keys))
+    return Rotary(spec.RotarySpec(head_dim=8, rotary_dim=8, rope_theta=base, **keys))
 
 
 def by_hand(position_ids: Tensor, base: float = 10000.0) -> Tensor:
@@ -45,7 +45,9 @@ def test_equal_positions_share_tables_between_layers() -> None:
         lambda: encoding().tables(torch.arange(17)),
         lambda: encoding().tables(torch.arange(16), dtype=torch.float64),
         lambda: encoding().tables(torch.arange(16)[None]),
-        lambda: encoding(scaling=Yarn(factor=2.0, ramp_length=8)).tables(torch.arange(16)),
+        lambda: encoding(scaling=Yarn(factor=2.0, original_max_position_embeddings=8)).tables(
+            torch.arange(16)
+        ),
     ],
     ids=["base", "positions", "count", "dtype", "rows", "scaling"],
 )
@@ -61,7 +63,7 @@ def test_a_changed_input_gives_a_changed_table(change: Callable[[], Tables]) -> 
 
 
 def test_the_length_of_a_schedule_that_depends_on_it_is_part_of_the_key() -> None:
-    scaled = encoding(scaling=DynamicNtk(factor=2.0, anchor_length=8))
+    scaled = encoding(scaling=DynamicNtk(factor=2.0, max_position_embeddings=8))
     ids = torch.arange(16)
     long, short = scaled.tables(ids, 16).cos, scaled.tables(ids, 8).cos
     assert not torch.equal(long, short)

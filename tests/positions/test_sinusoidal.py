@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import TensorError, UsageError
 from ropewalk.positions.sinusoidal import Sinusoidal
 
 PUBLISHED = [
@@ -93,20 +93,20 @@ def test_an_odd_width_ends_in_a_zero_where_old_checkpoints_had_one() -> None:
 @pytest.mark.parametrize("width", [-2, 0, 1, 3, 7])
 @pytest.mark.parametrize("variant", ["paper", "marian"])
 def test_a_width_that_makes_no_pairs_is_refused(width: int, variant: str) -> None:
-    with pytest.raises(PositionError, match=f"d_model is {width}"):
+    with pytest.raises(UsageError, match=f"d_model is {width}"):
         Sinusoidal(width, variant)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("width", [2, 3])
 def test_tensor2tensor_refuses_the_width_at_which_it_divides_by_zero(width: int) -> None:
-    with pytest.raises(PositionError, match="divides by d_model/2 - 1, which is 0"):
+    with pytest.raises(UsageError, match="divides by d_model/2 - 1, which is 0"):
         Sinusoidal(width, "tensor2tensor")
 
 
 def test_a_base_or_a_variant_that_is_none_is_refused() -> None:
-    with pytest.raises(PositionError, match="base is 1"):
+    with pytest.raises(UsageError, match="base is 1"):
         Sinusoidal(4, base=1.0)
-    with pytest.raises(PositionError, match="'fairseq' is not known"):
+    with pytest.raises(UsageError, match="'fairseq' is not known"):
         Sinusoidal(4, "fairseq")  # type: ignore[arg-type]
 
 
@@ -126,5 +126,5 @@ def test_half_precision_vectors_are_summed_wide_and_rounded_once() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 5, 7), (5, 8)])
 def test_vectors_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(PositionError, match="token vectors have shape"):
+    with pytest.raises(TensorError, match="token vectors have shape"):
         Sinusoidal(8).embed(torch.zeros(shape), torch.arange(5))

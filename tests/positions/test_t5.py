@@ -7,7 +7,7 @@ import torch
 from transformers import T5Config
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.positions.t5 import T5Bias, bucket_of
 
 
@@ -92,5 +92,5 @@ def test_buckets_survive_casts_and_the_meta_device() -> None:
 def test_sizes_without_room_for_long_distances_are_refused(
     sizes: dict[str, int], sentence: str
 ) -> None:
-    with pytest.raises(PositionError, match=sentence):
+    with pytest.raises(UsageError, match=sentence):
         T5Bias(2, **sizes)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, UsageError
 from ropewalk.positions.rotary import Rotary
 from ropewalk.positions.xpos import XPos
 from ropewalk.rope import spec
@@ -79,12 +79,12 @@ def test_the_stated_reaches_are_right() -> None:
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
 def test_a_scale_base_that_is_no_length_is_refused(value: float) -> None:
-    with pytest.raises(PositionError, match="scale_base"):
+    with pytest.raises(UsageError, match="scale_base"):
         XPos(ROTARY, scale_base=value)
 
 
 def test_sections_are_refused() -> None:
-    with pytest.raises(PositionError, match="sections"):
+    with pytest.raises(UsageError, match="sections"):
         XPos(spec.RotarySpec(8, 8, 10_000.0, sections=(2, 1, 1)))
 
 

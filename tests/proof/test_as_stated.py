@@ -9,10 +9,9 @@ import pytest
 
 from ropewalk.errors import UsageError
 from ropewalk.models.resolve import ModelFiles, resolve
-from ropewalk.proof.as_stated import KEY, Stated, as_stated, stated
 from ropewalk.proof.calibration import Calibrate
 from ropewalk.proof.cells import Sharing
-from ropewalk.proof.settings import ProofSettings
+from ropewalk.proof.settings import KEY, ProofSettings, Stated, as_stated, stated
 
 TOLD = {"tasks": ["single"], "sharing": "prefix", "lengths": [256, 512]}
 

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from ropewalk.cli.show import find_row
 from ropewalk.errors import UsageError
-from ropewalk.proof.by_task import by_task, without_guessing
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
+from ropewalk.proof.facts import by_task, without_guessing
 from ropewalk.report.run_folder import cell_name
 from ropewalk.report.task_text import print_tasks, task_lines
 

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ropewalk.proof.calibration import SHORT_CELLS, Calibrate, Pair, judge, plan_calibration
+from ropewalk.proof.calibration import (
+    SHORT_CELLS,
+    Calibrate,
+    CalibrationPair,
+    judge,
+    plan_calibration,
+)
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome
 from ropewalk.proof.plan import make_plan
 
@@ -19,11 +25,11 @@ PLAN = make_plan((256, 512, 1024, 2048, 4096, 8192), DEPTHS, 3)
 
 def pairs_of(
     differences: list[float], nested: str = "", alone: str = "", at: float = -1.0
-) -> list[Pair]:
+) -> list[CalibrationPair]:
     """A pair a difference; outcomes by letters H and M, hits where none is named."""
     names = {"H": Outcome.HIT, "M": Outcome.MISS, "O": Outcome.OVERFLOW}
     return [
-        Pair(
+        CalibrationPair(
             Cell(512, DEPTHS[i % 11], i // 11),
             Answer(names[(nested or "H" * len(differences))[i]], at + each, "", 0.1),
             Answer(names[(alone or "H" * len(differences))[i]], at, "", 0.1),

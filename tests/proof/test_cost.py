@@ -6,8 +6,8 @@ import pytest
 
 from ropewalk.proof.calibration import Calibrate
 from ropewalk.proof.cells import Cell, Prompt, Sharing
-from ropewalk.proof.cost import Budget, Reading, default_calibrate, reading
 from ropewalk.proof.plan import CostModel, make_plan
+from ropewalk.proof.reading import Budget, ReadCost, default_calibrate, reading
 
 
 def make_prompt(cell: Cell) -> Prompt:
@@ -45,7 +45,7 @@ def test_seconds_follow_the_cost_of_every_piece() -> None:
 
 
 def test_an_empty_plan_saves_nothing() -> None:
-    assert (Reading().independent, Reading().shared, Reading().saving) == (0, 0, 1.0)
+    assert (ReadCost().independent, ReadCost().shared, ReadCost().saving) == (0, 0, 1.0)
 
 
 def test_calibration_is_the_default_only_where_it_reads_less_than_nesting_saves() -> None:

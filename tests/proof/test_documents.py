@@ -13,13 +13,12 @@ import pytest
 
 from ropewalk.errors import LengthError
 from ropewalk.proof.cells import Cell, Control, Outcome, Prompt, Sharing
-from ropewalk.proof.cost import Budget, reading
 from ropewalk.proof.documents import INTRODUCTION, DocumentMaker
 from ropewalk.proof.plan import make_plan
 from ropewalk.proof.prompt import CHAT_ANSWER_TOKENS, PromptMaker
+from ropewalk.proof.reading import Budget, reading, share, tokens
 from ropewalk.proof.subjects.local import LocalSubject
 from ropewalk.proof.tokens import Tokens, shared_start
-from ropewalk.proof.tree import share, tokens
 
 if TYPE_CHECKING:
     from ropewalk.models.load import LoadedModel

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from ropewalk.proof.cells import Answer, Cell, Outcome, Row
-from ropewalk.proof.export import rows_to_csv, run_to_json
-from ropewalk.proof.records import COLUMNS
+from ropewalk.proof.export import COLUMNS, rows_to_csv, run_to_json
 from ropewalk.proof.statistics import RelativeThreshold, summarise
 
 

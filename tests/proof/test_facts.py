@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.proof.by_task import by_task
 from ropewalk.proof.cells import Answer, Cell, Outcome, Row, Sharing
-from ropewalk.proof.facts import grown_fact, own_rows, plan_facts, summary_of
+from ropewalk.proof.facts import by_task, grown_fact, own_rows, plan_facts, summary_of
 from ropewalk.proof.plan import Plan, make_plan
 from ropewalk.proof.statistics import AbsoluteThreshold, RelativeThreshold, summarise
 from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec

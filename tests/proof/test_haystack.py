@@ -12,7 +12,7 @@ from ropewalk.proof.haystack import (
     TextHaystack,
     read_sentences,
 )
-from ropewalk.proof.needle import VALUE_DIGITS, Needle, draw_needle
+from ropewalk.proof.needles import VALUE_DIGITS, Needle, draw_needle
 
 NUMBERED = tuple(f"Sentence {word} goes on for a while." for word in "abcdefghijklmnopqrst")
 

@@ -11,7 +11,7 @@ import pytest
 
 from ropewalk.proof.cells import Cell, Prompt, Sharing
 from ropewalk.proof.documents import DocumentMaker
-from ropewalk.proof.identity import folder_name, hash_by, settings_facts, sharing_facts
+from ropewalk.proof.facts import folder_name, hash_by, settings_facts, sharing_facts
 from ropewalk.proof.plan import make_plan
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.settings import ProofSettings

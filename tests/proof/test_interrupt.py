@@ -22,7 +22,7 @@ sys.path.insert(0, sys.argv[2])
 from ropewalk.errors import StoreError
 from ropewalk.proof.cells import Answer, Outcome, Prompt
 from ropewalk.proof.plan import make_plan
-from ropewalk.proof.runner import run
+from ropewalk.proof.ask import run
 from ropewalk.proof.store import Store
 
 folder = Path(sys.argv[1])

@@ -14,24 +14,24 @@ import pytest
 from ropewalk.errors import LengthError
 from ropewalk.proof.calibration import Calibrate
 from ropewalk.proof.cells import Cell, Control, Prompt, Sharing
-from ropewalk.proof.cost import reading
 from ropewalk.proof.documents import DocumentMaker
 from ropewalk.proof.haystack import GeneratedHaystack
-from ropewalk.proof.laying import (
+from ropewalk.proof.plan import (
     Laying,
     check_lengths_hold,
     in_words,
     lay_first,
+    make_plan,
     read_left_out,
     written,
 )
-from ropewalk.proof.needles.words import SUBJECTS, WORDS
-from ropewalk.proof.plan import make_plan
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.sequential import UntilCertain
-from ropewalk.proof.session import Listener, Proof, ProofSettings, prove
+from ropewalk.proof.prove import Proof, ProofListener, ProofSettings, prove
+from ropewalk.proof.reading import reading
+from ropewalk.proof.settings import UntilCertain
 from ropewalk.proof.store import Store
 from ropewalk.proof.tokens import Tokens
+from ropewalk.proof.words import SUBJECTS, WORDS
 
 PLAN = make_plan([64, 128], [0.0, 0.5], trials=3, control_trials=1)
 GRID = ProofSettings("tiny", lengths=(260, 330), depths=(0.0, 0.5), trials=2)
@@ -157,7 +157,7 @@ class Spoilt:
 
 def proved(settings: ProofSettings, out: Path) -> tuple[Proof, str]:
     said: list[str] = []
-    proof = prove(replace(settings, out=out), Listener(note=said.append))
+    proof = prove(replace(settings, out=out), ProofListener(note=said.append))
     return proof, "\n".join(said)
 
 

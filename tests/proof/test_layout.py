@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropewalk.proof.layout import TOLERANCE, plan_spots
+from ropewalk.proof.documents import TOLERANCE, plan_spots
 
 LADDER = st.lists(st.integers(200, 100_000), min_size=1, max_size=6, unique=True)
 DEPTHS = st.integers(2, 21).map(lambda count: [step / (count - 1) for step in range(count)])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ropewalk.proof.naming import begins_with, gives_away, names, normalise
-from ropewalk.proof.needles.words import SUBJECTS, WORDS
+from ropewalk.proof.classify import begins_with, gives_away, names, normalise
+from ropewalk.proof.words import SUBJECTS, WORDS
 
 PLAIN = [word for words in WORDS.values() for word in words.split()] + list(SUBJECTS)
 

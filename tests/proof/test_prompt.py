@@ -14,7 +14,7 @@ import pytest
 
 from ropewalk.errors import LengthError, ModelFileError
 from ropewalk.proof.cells import Cell, Control, Prompt
-from ropewalk.proof.needle import Needle, draw_needle
+from ropewalk.proof.needles import Needle, draw_needle
 from ropewalk.proof.prompt import CHAT_ANSWER_TOKENS, PromptMaker
 from ropewalk.proof.tokens import Tokens, shared_start
 
@@ -205,7 +205,7 @@ def test_trials_depths_lengths_and_seeds_differ_and_the_same_cell_does_not(
 SAME = """
 import sys
 from ropewalk.proof.cells import Cell
-from ropewalk.proof.needle import Needle
+from ropewalk.proof.needles import Needle
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.tokens import Tokens
 from transformers import AutoTokenizer
@@ -260,7 +260,7 @@ def test_a_text_that_is_too_short_is_told_with_its_tokens(
 def test_a_text_that_names_key_or_value_itself_is_refused(
     tiny_maker: Callable[..., PromptMaker], monkeypatch: pytest.MonkeyPatch, needle: Needle
 ) -> None:
-    monkeypatch.setattr("ropewalk.proof.tasks.single.draw_needle", lambda *_: needle)
+    monkeypatch.setattr("ropewalk.proof.tasks.hidden.draw_needle", lambda *_: needle)
     text = tuple(part for sentence in OWN_TEXT for part in (sentence, "40718 were for wool."))
     with pytest.raises(LengthError, match="occur in the haystack by themselves"):
         tiny_maker(sentences=text)(Cell(1000, 0.5, 0))
@@ -270,7 +270,7 @@ def test_a_text_of_longer_words_and_numbers_names_neither_key_nor_value(
     tiny_maker: Callable[..., PromptMaker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ropewalk.proof.tasks.single.draw_needle", lambda *_: Needle("Wool", "40718")
+        "ropewalk.proof.tasks.hidden.draw_needle", lambda *_: Needle("Wool", "40718")
     )
     text = tuple(f"{number} came from Woolchester, {number}40718 went." for number in range(90))
     prompt = tiny_maker(sentences=text)(Cell(1000, 0.5, 0))
@@ -289,7 +289,7 @@ def test_what_is_drawn_again_is_another_needle_in_the_same_text(
         found = real(random, others)
         return next(needles, found)
 
-    monkeypatch.setattr("ropewalk.proof.tasks.single.draw_needle", draw)
+    monkeypatch.setattr("ropewalk.proof.tasks.hidden.draw_needle", draw)
     again = maker(Cell(1000, 0.5, 0))
     assert again.key not in ("Letter", "Song", wanted.key)
     assert again.text[:400].split("end.")[1] == wanted.text[:400].split("end.")[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ropewalk.proof.reasons import frequency, predict, read, reasons, written
+from ropewalk.proof.sentences import frequency, predict, predictions_text, read_predictions, reasons
 from ropewalk.rope.override import override
 from ropewalk.rope.spec import (
     LayerGroup,
@@ -70,7 +70,7 @@ def test_windows_and_tables_that_end_are_named() -> None:
 
 
 def test_predictions_are_read_back_from_a_run_folder_as_they_were() -> None:
-    kept = read(written(LLAMA_2, (1024, 8192)))
+    kept = read_predictions(predictions_text(LLAMA_2, (1024, 8192)))
     assert kept == {n: predict(LLAMA_2, n) for n in (1024, 8192)}
     with pytest.raises(ValueError, match="predictions"):
-        read('[{"length": 3}]')
+        read_predictions('[{"length": 3}]')

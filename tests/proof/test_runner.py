@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import LengthError, RopewalkError, ScheduleMismatchError, StoreError
+from ropewalk.proof.ask import Event, RunResult, run
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Prompt, Row
 from ropewalk.proof.plan import Plan, make_plan
-from ropewalk.proof.runner import Event, RunResult, run
 from ropewalk.proof.store import Store
 
 PLAN = make_plan([64, 128], [0.0, 0.5], trials=3, control_trials=1)

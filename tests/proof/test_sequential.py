@@ -10,7 +10,7 @@ import pytest
 from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row
 from ropewalk.proof.progress import RunResult
-from ropewalk.proof.sequential import UntilCertain, go_on
+from ropewalk.proof.settings import UntilCertain, go_on
 from ropewalk.proof.statistics import AbsoluteThreshold, evidence_of, summarise
 from ropewalk.proof.summary import RunSummary
 

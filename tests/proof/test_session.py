@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import LengthError, StoreError, UsageError
+from ropewalk.proof.ask import Event
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row, Sharing
-from ropewalk.proof.runner import Event
-from ropewalk.proof.session import (
+from ropewalk.proof.prove import (
     DEFAULT_DEPTHS,
     DEFAULT_TRIALS,
-    Listener,
     Proof,
+    ProofListener,
     ProofSettings,
     default_lengths,
     prove,
@@ -39,7 +39,7 @@ def asked_by(settings: ProofSettings) -> tuple[Proof, list[Row]]:
         if event.row is not None:
             new.append(event.row)
 
-    return prove(settings, Listener(event=note)), new
+    return prove(settings, ProofListener(event=note)), new
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_what_can_be_seen_at_once_is_refused_before_a_model_is_loaded(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr("ropewalk.proof.session.load", never)
+    monkeypatch.setattr("ropewalk.proof.prove.load", never)
     with pytest.raises(kind, match=sentence):
         prove(replace(SHORT, **changes))  # type: ignore[arg-type]
 

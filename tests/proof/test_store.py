@@ -9,7 +9,7 @@ import pytest
 
 from ropewalk.errors import StoreError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row, Sharing
-from ropewalk.proof.identity import sharing_facts
+from ropewalk.proof.facts import sharing_facts
 from ropewalk.proof.store import DATABASE, IDENTITY, SCHEMA_VERSION, Store
 
 FACTS = {"model": "aa", "schedule": "bb", "tokenizer": "cc", "seed": "0", "lengths": "64"}

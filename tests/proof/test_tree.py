@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.proof.cells import Cell, Prompt
-from ropewalk.proof.tree import Leaf, Node, share, tokens, walk
+from ropewalk.proof.reading import Leaf, Node, share, tokens, walk
 
 
 def prompt_of(ids: tuple[int, ...], trial: int = 0) -> Prompt:

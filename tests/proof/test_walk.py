@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from ropewalk.errors import LengthError, RopewalkError, StoreError
+from ropewalk.proof.ask import expected_work, kind_of, run_shared
 from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt, Row, Sharing
 from ropewalk.proof.plan import Plan, make_plan
 from ropewalk.proof.progress import Event, RunResult
+from ropewalk.proof.reading import Leaf
 from ropewalk.proof.store import Store
-from ropewalk.proof.tree import Leaf
-from ropewalk.proof.walk import expected_work, kind_of, run_shared
 
 PLAN = make_plan([64, 128, 300], [0.0, 0.5, 1.0], trials=3, control_trials=1)
 

@@ -27,11 +27,11 @@ CASES: list[dict[str, Any]] = json.loads(
 def test_a_published_file_is_read_to_its_true_description(case: dict[str, Any]) -> None:
     spec = read_config(case["config"])
     rotated = [(group, rotary) for group, rotary in spec.rotary_groups()]
-    group, first = max(rotated, key=lambda pair: pair[1].base)
+    group, first = max(rotated, key=lambda pair: pair[1].rope_theta)
     read = {
         "claimed": spec.claimed.tokens,
         "trained": spec.trained.tokens,
-        "bases": sorted({rotary.base for _, rotary in rotated}, reverse=True),
+        "bases": sorted({rotary.rope_theta for _, rotary in rotated}, reverse=True),
         "rotary_dim": first.rotary_dim,
         "scaling": name_of(first.scaling),
         "factor": getattr(first.scaling, "factor", None),
@@ -43,7 +43,7 @@ def test_a_published_file_is_read_to_its_true_description(case: dict[str, Any]) 
     true = dict(case["true"])
     remarks = set(true.pop("remarks"))
     assert read == true
-    assert remarks <= {remark.code for remark in spec.remarks}
+    assert remarks <= {remark.code for remark in spec.findings}
     assert {rotary.rotary_dim for _, rotary in rotated} == {true["rotary_dim"]}
 
 
@@ -60,7 +60,7 @@ def test_mrope_splits_the_pairs_and_scales_nothing() -> None:
 
 def test_where_each_number_comes_from_is_told() -> None:
     (pair,) = read_config(_config("Llama-2-7B")).rotary_groups()
-    assert pair[1].base_source == "transformers' default for llama: 10000"
+    assert pair[1].rope_theta_source == "transformers' default for llama: 10000"
     assert pair[1].rotary_dim_source == "hidden_size / num_attention_heads"
     short = read_config(_config("Gemma-3-27B-it, short form"))
     assert short.claimed.source == "transformers' default for gemma3_text: 131072"

@@ -38,7 +38,7 @@ OLD, NEW, HF, CPP, MLX = (
 
 
 def views(config: dict[str, Any], **options: Any) -> dict[str, EngineView]:
-    return {v.engine: v for v in engine_views(read_config(config), config, **options)}
+    return {v.engine: v for v in engine_views(read_config(config), **options)}
 
 
 def amplitudes(config: dict[str, Any], **keys: Any) -> dict[str, float]:
@@ -133,7 +133,7 @@ def test_an_older_vllm_fixed_dynamic_scaling_at_one_multiplier(
     for served in (512, 4096, 65536):
         old = views(config, served=served)[OLD]
         # base x multiplier^(d/(d-2)), whatever is served
-        assert old.base == pytest.approx(10000.0 * multiplier ** (128 / 126))
+        assert old.rope_theta == pytest.approx(10000.0 * multiplier ** (128 / 126))
         assert old.prompt is not None
         assert old.prompt == old.claim
 
@@ -143,7 +143,7 @@ def test_vllm_now_fixes_it_by_the_served_length_and_transformers_by_each_prompt(
     config = {**LLAMA, "max_position_embeddings": 4096, "rope_scaling": rope}
     # T = 4096, L = 8192, s = 2: multiplier 3, base 30527.74
     found = views(config, served=8192)
-    assert found[NEW].base == pytest.approx(30527.7367)
+    assert found[NEW].rope_theta == pytest.approx(30527.7367)
     prompt = found[HF].prompt
     assert prompt is not None
     assert prompt.inv_freq[-1] == pytest.approx(1e4 ** (-126 / 128))
@@ -155,7 +155,7 @@ def test_vllm_now_fixes_it_by_the_served_length_and_transformers_by_each_prompt(
     assert short.position < 20
     # Served far below T the multiplier would be 2 x 0.25 - 1 = -0.5.
     served_little = views({**config, "max_position_embeddings": 2048}, served=512)
-    assert served_little[NEW].base == pytest.approx(10000.0)
+    assert served_little[NEW].rope_theta == pytest.approx(10000.0)
     assert "dynamic scaling is not known" in found[CPP].rules[0]
 
 
@@ -247,7 +247,7 @@ def test_llama_3_read_without_rope_parameters_turns_the_last_pair_376_times_too_
         found = views({**LLAMA, "head_dim": dim, "rope_parameters": rope})
         old = found["transformers 4.57"]
         assert old.inv_freq[-1] / found[HF].inv_freq[-1] == pytest.approx(times, rel=2e-3)
-        assert old.base == 10000.0
+        assert old.rope_theta == 10000.0
         assert "rope_parameters is not read" in old.rules[0]
 
 

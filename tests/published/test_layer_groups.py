@@ -192,7 +192,7 @@ def test_granite_4_hybrid_rotates_nothing_although_a_theta_is_there() -> None:
     }
     spec = read_config(config)
     assert [g.encoding for g in spec.groups] == [Recurrent("mamba"), NoPosition()]
-    assert "unused-rope-keys" in {r.code for r in spec.remarks}
+    assert "unused-rope-keys" in {r.code for r in spec.findings}
 
 
 def test_hybrids_without_rotation_are_read_from_their_patterns() -> None:
@@ -231,7 +231,7 @@ def test_qwens_documented_yarn_edit_is_read_as_far_as_it_goes() -> None:
     spec = read_config(snippet)
     (group,) = spec.groups
     assert isinstance(group.encoding, IncompleteRotary)
-    assert group.encoding.missing == ("base", "head_dim", "rotary_dim")
+    assert group.encoding.missing == ("rope_theta", "head_dim", "rotary_dim")
     assert round(attention_factor(group.encoding.scaling)[0], 5) == 1.13863
     assert (spec.claimed.tokens, spec.trained.tokens) == (131072, 32768)
 
@@ -252,6 +252,6 @@ def test_phi_2s_older_file_has_no_base_and_none_is_made_up() -> None:
     }
     (group,) = read_config(config).groups
     assert isinstance(group.encoding, IncompleteRotary)
-    assert group.encoding.missing == ("base",)
+    assert group.encoding.missing == ("rope_theta",)
     assert (group.encoding.head_dim, group.encoding.rotary_dim) == (80, 32)
     assert "phi-msft" in group.encoding.reason

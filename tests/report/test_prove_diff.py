@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from ropewalk.proof.diff import Comparison, RunDiff
+from ropewalk.proof.diff import DiffPart, RunDiff
 from ropewalk.proof.statistics.paired import MeanDifference
 from ropewalk.report.prove_diff import diff_html, diff_json, diff_lines, p_value
 
 
 @pytest.fixture
 def found() -> RunDiff:
-    part = Comparison(None, None, 42, 18, 0, 0, MeanDifference(60, -0.25, -0.5, 0.0), 1e-5, 0.2, 60)
+    part = DiffPart(None, None, 42, 18, 0, 0, MeanDifference(60, -0.25, -0.5, 0.0), 1e-5, 0.2, 60)
     return RunDiff(
         a="runs/one",
         b="runs/<b>two\x1b[31m",

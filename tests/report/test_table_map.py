@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from ropewalk.report.table_map_html import map_html
 from ropewalk.tables.clusters import cluster
 from ropewalk.tables.open import EmbeddingTable, open_table
-from ropewalk.tables.projection import nearest, project
+from ropewalk.tables.principal import nearest, project
 
 Dom = Callable[..., str]
 Asked = tuple[str, list[str]]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ropewalk.explain.rotation import Rotation, Score
-from ropewalk.explain.steps import Step, step
+from ropewalk.explain.steps import TraceStep, step
 from ropewalk.explain.trace import Trace
 from ropewalk.report.trace_text import trace_lines
 
@@ -27,7 +27,7 @@ def traced() -> Trace:
         text="a text\n" * 100,
         ids=tuple(range(20)),
         pieces=PIECES,
-        steps=(rows, Step("scale", "none: the rows go on as they are")),
+        steps=(rows, TraceStep("scale", "none: the rows go on as they are")),
         rotations=(rotation,),
     )
 

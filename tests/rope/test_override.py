@@ -82,13 +82,13 @@ def test_ntk_divides_the_slowest_pair_by_the_factor_and_keeps_the_fastest() -> N
 def test_a_base_is_replaced_and_nothing_else() -> None:
     before = only(read_config(LLAMA))
     after = only(override(read_config(LLAMA), "base:5e5"))
-    assert (after.base, after.scaling) == (5e5, UNSCALED)
+    assert (after.rope_theta, after.scaling) == (5e5, UNSCALED)
     assert (after.head_dim, after.rotary_dim, after.layout) == (
         before.head_dim,
         before.rotary_dim,
         before.layout,
     )
-    assert after.base_source == "--rope base:5e5"
+    assert after.rope_theta_source == "--rope base:5e5"
 
 
 @pytest.mark.parametrize(

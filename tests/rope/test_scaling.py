@@ -75,14 +75,14 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Ntk(0.5), "ntk scaling factor is 0.5; it must be a number of at least 1"),
     (lambda: LargerBase(1.0), "larger base is 1.0; it must be a number above 1"),
     (lambda: DynamicNtk(0.9, 4096), "dynamic scaling factor is 0.9"),
-    (lambda: DynamicNtk(2.0, 0), f"dynamic anchor_length is 0; {LENGTH}"),
+    (lambda: DynamicNtk(2.0, 0), f"dynamic max_position_embeddings is 0; {LENGTH}"),
     (lambda: NtkByParts(0.5, 4096), "by-parts scaling factor is 0.5"),
-    (lambda: NtkByParts(4.0, 4096, alpha=33.0), "alpha is 33.0 and above beta 32.0"),
-    (lambda: NtkByParts(4.0, None), "trained_length is missing"),  # type: ignore[arg-type]
+    (lambda: NtkByParts(4.0, 4096, beta_slow=33.0), "beta_slow is 33.0 and above beta_fast 32"),
+    (lambda: NtkByParts(4.0, None), "original_max_position_embeddings is missing"),  # type: ignore[arg-type]
     (lambda: Yarn(0.5, 4096), "yarn scaling factor is 0.5; .*the new length over the trained one"),
-    (lambda: Yarn(4.0, None), f"yarn ramp_length is missing; {LENGTH}"),  # type: ignore[arg-type]
-    (lambda: Yarn(4.0, -1), "yarn ramp_length is -1"),
-    (lambda: Yarn(4.0, 4096.5), "yarn ramp_length is 4096.5"),  # type: ignore[arg-type]
+    (lambda: Yarn(4.0, None), f"yarn original_max_position_embeddings is missing; {LENGTH}"),  # type: ignore[arg-type]
+    (lambda: Yarn(4.0, -1), "yarn original_max_position_embeddings is -1"),
+    (lambda: Yarn(4.0, 4096.5), "yarn original_max_position_embeddings is 4096.5"),  # type: ignore[arg-type]
     (lambda: Yarn(4.0, 2**53 + 1), "2\\^53"),
     (lambda: Yarn(4.0, 4096, beta_fast=0.0), "yarn beta_fast is 0.0"),
     (lambda: Yarn(4.0, 4096, beta_fast=1.0, beta_slow=32.0), "above beta_fast 1.0.*swapped"),
@@ -92,17 +92,17 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Llama3(8.0, 4.0, 1.0, 8192), "low_freq_factor is 4.0 and above high_freq_factor 1.0"),
     (lambda: Llama3(8.0, 0.0, 4.0, 8192), "low_freq_factor is 0.0"),
     (lambda: Llama3(0.5, 1.0, 4.0, 8192), "llama3 scaling factor is 0.5"),
-    (lambda: Llama3(8.0, 1.0, 4.0, 0), "llama3 anchor_length is 0"),
+    (lambda: Llama3(8.0, 1.0, 4.0, 0), "llama3 original_max_position_embeddings is 0"),
     (lambda: LongRope((1.0,) * 3, (1.0,) * 4, 4096, 2.0), "holds 3 divisors and long_factor 4"),
     (lambda: LongRope((), (), 4096, 2.0), r"short_factor is \(\); it must be a tuple of numbers"),
     (lambda: LongRope((1.0,), (-1.0,), 4096, 2.0), "long_factor holds the divisor -1.0 for pair 0"),
-    (lambda: LongRope((1.0,), (1.0,), 1, 2.0), "switch_length is 1; .*from 2"),
+    (lambda: LongRope((1.0,), (1.0,), 1, 2.0), "original_max_position_embeddings is 1; .*from 2"),
     (lambda: LongRope((1.0,), (1.0,), 4096, 0.5), "longrope scaling factor is 0.5"),
     (lambda: PairDivisors((1.0, 0.0)), "rope_freqs holds the divisor 0.0 for pair 1"),
     (lambda: PairDivisors((math.inf,)), "holds the divisor inf"),
     (lambda: PairDivisors([1.0]), r"rope_freqs is \[1.0\]; it must be a tuple"),  # type: ignore[arg-type]
-    (lambda: Proportional(0.0), "proportional share is 0.0"),
-    (lambda: Proportional(1.5), "proportional share is 1.5; .*at most 1"),
+    (lambda: Proportional(0.0), "proportional partial_rotary_factor is 0.0"),
+    (lambda: Proportional(1.5), "proportional partial_rotary_factor is 1.5; .*at most 1"),
     (lambda: Proportional(0.25, 0.5), "proportional scaling factor is 0.5"),
 ]
 

@@ -38,12 +38,12 @@ ONES = (1.0,) * 31
         ({"rotary_dim": 128}, "at most head_dim: check head_dim and partial_rotary_factor"),
         ({"rotary_dim": 0}, "at least 2"),
         ({"rotary_dim": 64.0}, "rotary_dim is 64.0"),
-        ({"base": 1.0}, "rope_theta is 1.0; it must be a number above 1"),
-        ({"base": -1e4}, "rope_theta is -10000.0"),
-        ({"base": math.nan}, "rope_theta is nan"),
-        ({"base": math.inf}, "rope_theta is inf"),
-        ({"base": None}, "rope_theta is None"),
-        ({"base": 10**400}, "rope_theta is an integer of more than 30 digits"),
+        ({"rope_theta": 1.0}, "rope_theta is 1.0; it must be a number above 1"),
+        ({"rope_theta": -1e4}, "rope_theta is -10000.0"),
+        ({"rope_theta": math.nan}, "rope_theta is nan"),
+        ({"rope_theta": math.inf}, "rope_theta is inf"),
+        ({"rope_theta": None}, "rope_theta is None"),
+        ({"rope_theta": 10**400}, "rope_theta is an integer of more than 30 digits"),
         ({"layout": "spiral"}, "layout is 'spiral'; it must be 'half' or 'interleaved'"),
         ({"sections": (8, 12, 11)}, "which sum to 31; they must be .* the 32 rotary pairs"),
         ({"sections": (40, -8)}, r"sections are \(40, -8\)"),
@@ -56,7 +56,7 @@ ONES = (1.0,) * 31
 def test_an_encoding_without_angles_is_refused_when_it_is_made(
     keys: dict[str, Any], message: str
 ) -> None:
-    values: dict[str, Any] = {"head_dim": 64, "rotary_dim": 64, "base": 1e4}
+    values: dict[str, Any] = {"head_dim": 64, "rotary_dim": 64, "rope_theta": 1e4}
     with pytest.raises(ScheduleError, match=message) as told:
         RotarySpec(**{**values, **keys})
     assert len(str(told.value)) < 250
@@ -113,7 +113,7 @@ def makings(draw: st.DrawFn) -> tuple[type, list[Any], dict[str, Any]]:
     encoding = {
         "head_dim": head,
         "rotary_dim": draw(st.just(head) | DIM),
-        "base": draw(NUMBER),
+        "rope_theta": draw(NUMBER),
         "sections": draw(st.just(()) | LISTS | SECTIONS),
         "section_layout": draw(st.sampled_from(["chunked", "interleaved"]) | WEIRD),
         "placement": draw(st.sampled_from(["first", "last"]) | WEIRD),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ropewalk.errors import PositionError, RopewalkError, RowError, UsageError
+from ropewalk.errors import RopewalkError, RowError, TensorError, UsageError
 from ropewalk.tables.module import TokenEmbedding
 from ropewalk.tables.open import EmbeddingTable, open_table
 from ropewalk.tables.positions_table import measured
@@ -263,5 +263,5 @@ def test_take_has_no_rows_from_the_end(table: EmbeddingTable) -> None:
 def test_the_module_looks_up_integer_tensors_alone(ids: Any) -> None:
     module = TokenEmbedding(ROWS, WIDTH)
     for look in (module, module.lookup):
-        with pytest.raises(PositionError, match="pass an int64 tensor"):
+        with pytest.raises(TensorError, match="pass an int64 tensor"):
             look(ids)

@@ -22,7 +22,7 @@ from ropewalk.errors import (
     UnknownModelError,
     UsageError,
 )
-from ropewalk.tables.health.check import Asked as HealthAsked
+from ropewalk.tables.health.check import HealthOptions as HealthAsked
 from ropewalk.tables.health.check import check_health
 from ropewalk.tables.open import open_table, open_tables
 from ropewalk.tables.stored import WAYS
@@ -215,15 +215,6 @@ def test_flag_and_file_are_told_apart_in_all_combinations(
     output = tables.table("output")
     assert output.name == ("lm_head.weight" if stored else EMBED)
     assert torch.equal(output.whole(), numbers(6, 4, seed=1 if stored else 0))
-    assert tables.heads_equal() is not stored
-
-
-def test_a_head_stored_twice_over_is_found_equal(save_sharded: Sharded, numbers: Numbers) -> None:
-    folder = save_sharded(
-        {EMBED: numbers(6, 4), "lm_head.weight": numbers(6, 4)},
-        config={"model_type": "llama", "tie_word_embeddings": True},
-    )
-    assert open_tables(folder).heads_equal()
 
 
 @pytest.mark.parametrize(
@@ -257,7 +248,6 @@ def test_without_a_flag_and_a_head_the_family_decides_and_no_other_is_called_tie
     tables = open_tables(folder)
     assert re.match(said, tables.tie.sentence), tables.tie.sentence
     assert tables.tie.tied is tied
-    assert tables.heads_equal() is (False if stored else tied)
     if tied is None:
         remedy = "put the model's config.json beside it" if config is None else "write tie_word_"
         with pytest.raises(UsageError, match=remedy):
@@ -411,12 +401,6 @@ def test_positions_of_opt_begin_behind_two_rows(save_sharded: Sharded, numbers: 
 def test_names_that_are_no_path_are_refused(name: str) -> None:
     with pytest.raises(UnknownModelError):
         open_table(name)
-
-
-def test_a_head_with_nan_rows_is_equal_to_itself(save_sharded: Sharded, numbers: Numbers) -> None:
-    rows = numbers(6, 4)
-    rows[3] = float("nan")
-    assert open_tables(save_sharded({EMBED: rows, "lm_head.weight": rows.clone()})).heads_equal()
 
 
 def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from ropewalk.errors import UsageError
 from ropewalk.tables.module import TokenEmbedding
-from ropewalk.tables.new_rows import FromPieces, Mean, MeanCovariance
-from ropewalk.tables.resize import resize
+from ropewalk.tables.resize import FromPieces, Mean, MeanCovariance, resize
 
 
 def random_table(rows: int, width: int, **options: object) -> TokenEmbedding:
@@ -29,7 +28,10 @@ def test_old_rows_stay_and_new_ones_are_the_mean() -> None:
     assert torch.equal(table.weight[:5], before)
     for row in (5, 6):
         torch.testing.assert_close(table.weight[row].detach(), before.mean(0))
-    assert told.lines()[1:] == ["row 5: the mean of 5 rows", "row 6: the mean of 5 rows"]
+    assert [(o.row, o.made) for o in told.origins] == [
+        (5, "the mean of 5 rows"),
+        (6, "the mean of 5 rows"),
+    ]
     assert told.tables[0].hash_before == told.tables[0].hash_after
     assert table(torch.tensor([6])).shape == (1, 3)
 
@@ -57,38 +59,48 @@ def test_rows_of_padding_and_rows_of_zeros_never_enter_the_mean() -> None:
     # Rows behind the last token, not zero: as Qwen's.
     padded = random_table(6, 3)
     before = values(padded)
-    resize(padded, 7, old_tokens=4, dropping=range(4, 6))
-    torch.testing.assert_close(padded.weight[6].detach(), before[:4].mean(0))
-    torch.testing.assert_close(padded.weight[4].detach(), before[:4].mean(0))
+    told = resize(padded, 7, old_tokens=4)
+    torch.testing.assert_close(padded.weight[4:].detach(), before[:4].mean(0).expand(3, 3))
+    assert told.dropped == (4, 5)
+    # Those that no new token takes stay as they are.
+    padded = random_table(6, 3)
+    resize(padded, 5, old_tokens=4)
+    assert padded.weight.shape == (6, 3)
+    assert torch.equal(padded.weight[5], before[5])
 
 
-def test_padding_to_a_multiple_is_zero_and_is_never_the_likeliest() -> None:
+def test_padding_to_a_multiple_is_the_mean_and_is_never_the_likeliest() -> None:
     table = random_table(5, 3, bias=True)
     assert table.bias is not None
+    before = values(table)
     with torch.no_grad():
         table.bias.copy_(torch.tensor([-8.0, -7.0, -9.0, -6.0, -10.0]))
     told = resize(table, 6, multiple=8)
-    assert table.weight.shape == (8, 3)
-    assert table.weight[6:].abs().sum() == 0
+    torch.testing.assert_close(table.weight[5:].detach(), before.mean(0).expand(3, 3))
     assert table.bias.tolist() == [-8.0, -7.0, -9.0, -6.0, -10.0, -8.0, -10.0, -10.0]
-    assert [o.made for o in told.origins] == ["the mean of 5 rows", "padding, 0", "padding, 0"]
-    # The next token takes a padding row, which is not a loss.
+    made = "padding, the mean of 5 rows"
+    assert [o.made for o in told.origins] == ["the mean of 5 rows", made, made]
+    # A mean logit is below the largest, where a row of zeros has the logit 0 and may be above it.
+    hidden = torch.randn(500, 3)
+    logits = hidden @ table.weight.T
+    assert not bool((logits.argmax(1) >= 6).any())
+    assert bool((logits[:, :5].max(1).values < 0).any())
+    # The next token takes a row of padding, and the other stays.
     again = resize(table, 7, old_tokens=6, multiple=8)
-    assert again.dropped == ()
+    assert (again.dropped, table.weight.shape) == ((6,), (8, 3))
     torch.testing.assert_close(table.weight[6], table.weight[:6].mean(0))
 
 
 def test_trained_rows_are_not_dropped_unasked() -> None:
     table = random_table(8, 3)
     before = values(table)
-    for old_tokens in (None, 6):
+    for old_tokens, rows in ((None, None), (6, 6)):
         with pytest.raises(UsageError, match=r"lose 2 rows .* 6 to 7 .*dropping=range\(6, 8\)"):
-            resize(table, 6, old_tokens=old_tokens)
+            resize(table, 6, old_tokens=old_tokens, rows=rows)
     assert torch.equal(table.weight, before)
     told = resize(table, 6, dropping=range(6, 8))
     assert told.dropped == (6, 7)
     assert torch.equal(table.weight, before[:6])
-    assert told.lines()[-1] == "row 7: dropped"
 
 
 def test_a_tied_head_stays_tied_and_an_untied_one_keeps_its_rows() -> None:
@@ -158,9 +170,9 @@ def test_rows_from_pieces_name_them() -> None:
     expected = (before[1] + 2 * before[2]) / 3
     torch.testing.assert_close(table.weight[6].detach(), expected)
     assert torch.equal(table.weight[7], before[5])
-    assert told.lines()[1:] == [
-        "row 6: the mean of 3 pieces (rows 1, 2, 2)",
-        "row 7: a copy of a row (rows 5)",
+    assert [(o.row, o.made, o.sources) for o in told.origins] == [
+        (6, "the mean of 3 pieces", (1, 2, 2)),
+        (7, "a copy of a row", (5,)),
     ]
 
 
@@ -199,6 +211,7 @@ def test_nan_rows_are_named_and_not_averaged() -> None:
     [
         ({"tokens": 0}, "tokens is 0"),
         ({"tokens": 6, "multiple": 0}, "multiple 0"),
+        ({"tokens": 6, "rows": 5}, "5 rows were asked for, and the 6 tokens need 6"),
         ({"tokens": 6, "old_tokens": 6}, "old_tokens 6 of 5 rows"),
         ({"tokens": 6, "head": nn.Linear(3, 4)}, r"head has shape \(4, 3\) and the table \(5, 3\)"),
     ],

@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.errors import ConfigError, ModelFileError
-from ropewalk.tables.display import display, parse
-from ropewalk.tables.vocabulary import Kind, Token, Vocabulary, from_pairs
+from ropewalk.tables.vocabulary import (
+    Shape,
+    Token,
+    TokenKind,
+    Vocabulary,
+    display,
+    from_pairs,
+    parse,
+    shape_of,
+)
 from ropewalk.tables.vocabulary_files import byte_alphabet, find_vocabulary
 
 
@@ -47,7 +55,11 @@ def test_forms_of_keys_that_would_otherwise_look_alike(key: bytes, shown: str) -
     assert display(key) == shown
 
 
-def of(*tokens: tuple[bytes, Kind] | None) -> Vocabulary:
+def rows_of(vocabulary: Vocabulary, kind: TokenKind) -> tuple[int, ...]:
+    return tuple(r for r, token in enumerate(vocabulary.tokens) if token and token.kind is kind)
+
+
+def of(*tokens: tuple[bytes, TokenKind] | None) -> Vocabulary:
     return Vocabulary(
         [None if t is None else Token(t[0], t[1], "") for t in tokens], "test", "plain"
     )
@@ -59,12 +71,14 @@ def of(*tokens: tuple[bytes, Kind] | None) -> Vocabulary:
         | st.tuples(
             st.sampled_from([b"", b"A", b"<0x41>", b"<id 0>", b"<id 1>", b" ", b"\xff"])
             | st.binary(max_size=2),
-            st.sampled_from([Kind.TEXT, Kind.BYTE, Kind.SPECIAL]),
+            st.sampled_from([TokenKind.TEXT, TokenKind.BYTE, TokenKind.SPECIAL]),
         ),
         max_size=12,
     )
 )
-def test_labels_of_a_vocabulary_are_one_to_one(tokens: list[tuple[bytes, Kind] | None]) -> None:
+def test_labels_of_a_vocabulary_are_one_to_one(
+    tokens: list[tuple[bytes, TokenKind] | None],
+) -> None:
     vocabulary = of(*tokens)
     labels = [vocabulary.label(row) for row in range(len(tokens) + 3)]
     assert len(set(labels)) == len(labels)
@@ -75,7 +89,12 @@ def test_labels_of_a_vocabulary_are_one_to_one(tokens: list[tuple[bytes, Kind] |
 
 
 def test_rows_that_share_a_key_are_told_apart() -> None:
-    vocabulary = of((b"A", Kind.TEXT), (b"A", Kind.BYTE), (b"A", Kind.SPECIAL), (b"", Kind.TEXT))
+    vocabulary = of(
+        (b"A", TokenKind.TEXT),
+        (b"A", TokenKind.BYTE),
+        (b"A", TokenKind.SPECIAL),
+        (b"", TokenKind.TEXT),
+    )
     assert vocabulary.ids(b"A") == (0, 1, 2)
     assert [vocabulary.label(i) for i in range(5)] == [
         "A<id 0>", "<0x41>", "A<id 2>", "<id 3>", "<row 4: no token>",
@@ -83,7 +102,7 @@ def test_rows_that_share_a_key_are_told_apart() -> None:
 
 
 def test_spellings_of_a_word_say_how_they_differ() -> None:
-    vocabulary = of(*((k, Kind.TEXT) for k in (b"Med", b" Med", b" med", b"MED", b"x")))
+    vocabulary = of(*((k, TokenKind.TEXT) for k in (b"Med", b" Med", b" med", b"MED", b"x")))
     found = [(s.form, s.key, s.ids) for s in vocabulary.spellings("Med")]
     assert found == [
         ("as written", b"Med", (0,)),
@@ -98,7 +117,7 @@ def test_spellings_of_a_word_say_how_they_differ() -> None:
 
 @pytest.mark.parametrize(("word", "key"), [("Straße", b"strasse"), ("Izmir", b"izmir")])
 def test_case_is_folded_without_a_locale(word: str, key: bytes) -> None:
-    assert [s.ids for s in of((key, Kind.TEXT)).spellings(word)] == [(0,)]
+    assert [s.ids for s in of((key, TokenKind.TEXT)).spellings(word)] == [(0,)]
 
 
 def test_the_alphabet_of_bytes_is_that_of_the_tokenizers_library() -> None:
@@ -129,8 +148,8 @@ def test_keys_of_a_tokenized_text_are_its_bytes(
     before = " " if kind == "metaspace" else ""
     assert b"".join(keys) == (before + text).encode()
     assert [t.piece for i in (0, 1) if (t := vocabulary.token(i))] == ["<s>", "</s>"]
-    assert vocabulary.of_kind(Kind.SPECIAL) == (0, 1, 2)
-    assert bool(vocabulary.of_kind(Kind.BYTE)) is (kind == "metaspace")
+    assert rows_of(vocabulary, TokenKind.SPECIAL) == (0, 1, 2)
+    assert bool(rows_of(vocabulary, TokenKind.BYTE)) is (kind == "metaspace")
 
 
 def test_berts_pieces_are_keys_and_its_unused_ones_are_marked(minilm: Path) -> None:
@@ -138,8 +157,8 @@ def test_berts_pieces_are_keys_and_its_unused_ones_are_marked(minilm: Path) -> N
     assert vocabulary is not None
     assert vocabulary.scheme == "wordpiece"
     assert (vocabulary.ids(b"ing"), vocabulary.ids(b"##ing")) == ((13749,), (2075,))
-    assert len(vocabulary.of_kind(Kind.UNUSED)) == 994
-    assert vocabulary.of_kind(Kind.SPECIAL) == (0, 100, 101, 102, 103)
+    assert len(rows_of(vocabulary, TokenKind.UNUSED)) == 994
+    assert rows_of(vocabulary, TokenKind.SPECIAL) == (0, 100, 101, 102, 103)
     assert len({vocabulary.label(i) for i in range(30522)}) == 30522
 
 
@@ -161,8 +180,8 @@ def test_a_sentencepiece_model_is_read(tmp_path: Path) -> None:
     reader = sentencepiece.SentencePieceProcessor(str(tmp_path / "tokenizer.model"))
     ids = reader.encode("the cat é")
     assert b"".join(t.key for i in ids if (t := vocabulary.token(i))) == " the cat é".encode()
-    assert vocabulary.of_kind(Kind.SPECIAL) == (0, 1, 2)
-    assert len(vocabulary.of_kind(Kind.BYTE)) == 256
+    assert rows_of(vocabulary, TokenKind.SPECIAL) == (0, 1, 2)
+    assert len(rows_of(vocabulary, TokenKind.BYTE)) == 256
     (tmp_path / "tokenizer.model").write_bytes(b"no model")
     with pytest.raises(ModelFileError, match="no sentencepiece model"):
         find_vocabulary(tmp_path)
@@ -201,3 +220,38 @@ def test_a_tokenizer_file_that_is_none_is_located(tmp_path: Path, text: str, sai
 def test_a_folder_without_a_tokenizer_has_no_vocabulary(tmp_path: Path) -> None:
     assert find_vocabulary(tmp_path) is None
     assert len(from_pairs([], "nothing", "plain")) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        (" the", Shape.SPACED),
+        ("ing", Shape.WORD),
+        ("café", Shape.WORD),
+        (" 42", Shape.NUMBER),
+        ("²", Shape.NUMBER),
+        ("...", Shape.SIGN),
+        ("##", Shape.SIGN),
+        (" мир", Shape.OTHER),
+        ("世界", Shape.OTHER),
+        ("\n\n", Shape.BLANK),
+        ("   ", Shape.BLANK),
+        ("\x1b", Shape.BLANK),
+    ],
+)
+def test_text_is_told_by_its_letters(text: str, shape: Shape) -> None:
+    assert shape_of(Token(text.encode(), TokenKind.TEXT, text)) is shape
+
+
+def test_kinds_and_broken_characters_have_groups_of_their_own() -> None:
+    assert shape_of(None) is Shape.NONE
+    assert shape_of(Token(b"\xe4\xbd", TokenKind.TEXT, "")) is Shape.BROKEN
+    assert shape_of(Token(b"A", TokenKind.BYTE, "<0x41>")) is Shape.BYTE
+    assert shape_of(Token(b"</s>", TokenKind.SPECIAL, "</s>")) is Shape.SPECIAL
+    assert shape_of(Token(b"[unused1]", TokenKind.UNUSED, "[unused1]")) is Shape.UNUSED
+
+
+def test_wordpiece_marks_what_goes_on_with_a_word() -> None:
+    pieces = [Token(b"play", TokenKind.TEXT, "play"), Token(b"##ing", TokenKind.TEXT, "##ing")]
+    words = from_pairs(enumerate(pieces), "vocab.txt", "wordpiece")
+    assert [shape_of(p, words) for p in pieces] == [Shape.SPACED, Shape.CONTINUED]

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from ropewalk.errors import ModelFileError, RowError, UsageError
 from ropewalk.kernels.arrays import as_tensor
 from ropewalk.tables.open import EmbeddingTable, open_table
-from ropewalk.tables.words import Asked, of_row, of_text, of_word
+from ropewalk.tables.words import WordRows, of_row, of_text, of_word
 
 PIECES = ["cat", "Ġcat", "Cat", "dog", "Ġ", "Ċ", "th", "e", "ĠTHE", "Ã", "c", "a", "t", "u", "Ġu"]
 
@@ -94,7 +94,7 @@ def test_without_a_vocabulary_only_numbers_are_rows(tmp_path: Path) -> None:
     table = a_table(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
     bare = open_table(tmp_path)
-    assert of_row(bare, 3) == Asked("<id 3>", (3,))
+    assert of_row(bare, 3) == WordRows("<id 3>", (3,))
     with pytest.raises(UsageError, match=r"no tokenizer lies beside the table.*--id"):
         of_word(bare, "cat")
     assert table.vocabulary is None
@@ -108,7 +108,7 @@ def test_rows_without_direction_cannot_be_asked_for(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="row 0, <id 0>, is all zeros: it has no direction"):
         of_row(table, 0).vector(table)
     with pytest.raises(UsageError, match="cancel one another out"):
-        Asked("both", (1, 2)).vector(table)
+        WordRows("both", (1, 2)).vector(table)
 
 
 def test_a_tokenizer_that_cannot_be_brought_up_is_a_located_error(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ropewalk.tiny.drift import drift
-from ropewalk.tiny.recipe import Recipe, Stage, train
+from ropewalk.tiny.recipe import Stage, TinyRecipe, train
 from ropewalk.tiny.tokenizer import train_tokenizer
 
-SMALL = Recipe(
+SMALL = TinyRecipe(
     vocab_size=700, hidden_size=16, layers=1, heads=2, tokens=600, stages=(Stage(12, (150,), 0.5),)
 )
 
@@ -41,7 +41,7 @@ def test_the_same_recipe_makes_the_same_weights(tmp_path: Path) -> None:
 
 
 def test_the_rate_warms_up_stays_and_falls() -> None:
-    recipe = Recipe()
+    recipe = TinyRecipe()
     assert recipe.rate_at(0) == pytest.approx(recipe.rate / recipe.warm_up)
     assert recipe.rate_at(recipe.warm_up) == recipe.rate
     assert recipe.rate_at(recipe.steps // 2) == recipe.rate

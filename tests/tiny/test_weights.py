@@ -14,10 +14,10 @@ from ropewalk.models.load import load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.proof.cells import Cell, Outcome, Sharing
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.session import Listener, ProofSettings, prove
+from ropewalk.proof.prove import ProofListener, ProofSettings, prove
 from ropewalk.proof.subjects.local import LocalSubject
 from ropewalk.proof.tokens import Tokens
-from ropewalk.tiny.recipe import Recipe, config_of
+from ropewalk.tiny.recipe import TinyRecipe, config_of
 
 DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 TRIALS = 20
@@ -64,7 +64,7 @@ def test_its_files_state_how_long_it_was_trained_and_an_audit_says_so() -> None:
 
 def test_the_recipe_writes_the_configuration_that_is_shipped() -> None:
     shipped = json.loads((resolve("tiny").path / "config.json").read_text(encoding="utf-8"))
-    recipe = json.loads(config_of(Recipe(), 0, 1).to_json_string(use_diff=False))
+    recipe = json.loads(config_of(TinyRecipe(), 0, 1).to_json_string(use_diff=False))
     # Written by the model as it is saved, or by the library of the day.
     for name in ("architectures", "dtype", "transformers_version"):
         del shipped[name]
@@ -75,7 +75,7 @@ def test_by_default_it_is_asked_what_it_learned(tmp_path: Path) -> None:
     said: list[str] = []
     proof = prove(
         ProofSettings("tiny", depths=(0.0, 0.5), trials=2, controls=0, out=tmp_path / "run"),
-        Listener(note=said.append),
+        ProofListener(note=said.append),
     )
     assert proof.summary.lengths == (256, 512, 1024, 2048)
     assert (proof.summary.trained_length, proof.summary.trained_source) == (

@@ -21,7 +21,7 @@ from ropewalk.attention.packed import by_document
 from ropewalk.attention.plan import AttentionPlan, Kernel, Needs, choose
 from ropewalk.attention.sdpa import biased_sdpa, sdpa
 from ropewalk.attention.visible import Visible, check_order
-from ropewalk.errors import PositionError, UsageError
+from ropewalk.errors import PositionError, TensorError, UsageError
 from ropewalk.kernels.reference import wide
 from ropewalk.positions.base import PositionEncoding, ScoreFeatures
 from ropewalk.positions.checks import check_fit, check_positions
@@ -61,7 +61,8 @@ def attention(
     that sees no key gives zeros. `scale` is 1/sqrt(head_dim) unless given (T5: 1.0), and
     `softmax_factor` multiplies it.
 
-    Raises PositionError for positions, UsageError for shapes, masks and kernels that do not fit.
+    Raises PositionError for positions, TensorError for shapes, dtypes and masks, UsageError for
+    kernels.
     """
     call = AttentionCall(
         q=q, k=k, v=v, encoding=encoding, position_ids=position_ids,
@@ -127,7 +128,7 @@ def prepare(asked: AttentionCall) -> PreparedCall:
     _check_ids(asked.position_ids, q, "position_ids")
     _check_ids(asked.k_ids, k, "k_position_ids")
     if encoding.causal_only and not asked.causal:
-        raise PositionError(
+        raise UsageError(
             f"{type(encoding).__name__} is right only for keys before their query; leave causal "
             "at True, or take an encoding for both directions (Alibi(symmetric=True))"
         )
@@ -179,18 +180,18 @@ def _check_shapes(q: Tensor, k: Tensor, v: Tensor, encoding: PositionEncoding) -
     """Refuse tensors that do not go together. Raises UsageError."""
     shapes = " ".join(f"{n} {tuple(x.shape)}" for n, x in (("q", q), ("k", k), ("v", v)))
     if not q.dim() == k.dim() == v.dim() == 4:
-        raise UsageError(f"got {shapes}; each is (batch, heads, length, channels)")
+        raise TensorError(f"got {shapes}; each is (batch, heads, length, channels)")
     if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
-        raise UsageError(
+        raise TensorError(
             f"got {shapes}; batch is the same in all, channels in q and k, heads and length in "
             "k and v"
         )
     if min(*q.shape[:2], q.shape[3], k.shape[1], v.shape[3]) < 1:
-        raise UsageError(f"got {shapes}; batch, heads and channels are 1 or more")
+        raise TensorError(f"got {shapes}; batch, heads and channels are 1 or more")
     if q.shape[1] % k.shape[1]:
-        raise UsageError(f"got {shapes}; the number of key heads must divide that of the queries")
+        raise TensorError(f"got {shapes}; the number of key heads must divide that of the queries")
     if len({q.dtype, k.dtype, v.dtype}) > 1 and not torch.is_autocast_enabled(q.device.type):
-        raise UsageError(f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}; give one dtype")
+        raise TensorError(f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}; give one dtype")
     heads = getattr(encoding, "heads", None)
     if isinstance(heads, int) and heads != q.shape[1]:
         raise UsageError(f"the encoding has a bias for {heads} heads and q has {q.shape[1]}")
@@ -209,7 +210,7 @@ def _check_ids(ids: Tensor, tokens: Tensor, what: str) -> None:
 
 
 def _visible(asked: AttentionCall) -> Visible:
-    """The rule of who sees whom. Raises PositionError or UsageError."""
+    """The rule of who sees whom. Raises a UsageError."""
     position_ids, k_position_ids, window = asked.position_ids, asked.k_position_ids, asked.window
     same = k_position_ids is None
     if position_ids.dim() == 3 and not same and (asked.causal or window is not None):
@@ -253,7 +254,7 @@ def _segments(ids: Tensor | None, tokens: Tensor, what: str) -> Tensor | None:
     if ids is None:
         return None
     if ids.is_floating_point() or ids.dim() not in (1, 2):
-        raise UsageError(f"{what} is {ids.dtype} {tuple(ids.shape)}; integers (batch, length)")
+        raise TensorError(f"{what} is {ids.dtype} {tuple(ids.shape)}; integers (batch, length)")
     check_fit(ids, tokens.shape[0], tokens.shape[2], None, what)
     return ids if ids.dim() == 2 else ids[None]
 
@@ -268,7 +269,7 @@ def _mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
         size in (1, full) for size, full in zip(four.shape, wanted, strict=True)
     )
     if mask.dtype != torch.bool or not fits:
-        raise UsageError(
+        raise TensorError(
             f"mask is {mask.dtype} {tuple(mask.shape)}; bools that broadcast to {wanted}, or "
             f"({wanted[0]}, {wanted[3]}) for keys, True where a key may be seen"
         )

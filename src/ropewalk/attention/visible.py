@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, TensorError
 from ropewalk.kernels.bounds import note_passed, passed, reads_values
 from ropewalk.rope.spec import Window
 from ropewalk.short import short
@@ -147,12 +147,12 @@ def check_order(position_ids: Tensor) -> None:
 def real_tokens(attention_mask: Tensor | None, batch: int, total: int) -> Tensor | None:
     """Bools (batch, total), True at real tokens; None where nothing is padding.
 
-    Raises PositionError for another shape.
+    Raises TensorError for another shape.
     """
     if attention_mask is None:
         return None
     if tuple(attention_mask.shape) != (batch, total):
-        raise PositionError(
+        raise TensorError(
             f"attention_mask has shape {tuple(attention_mask.shape)}; it is ({batch}, {total}): "
             "a row for each sequence, and all of its tokens, cached ones included"
         )
@@ -162,10 +162,10 @@ def real_tokens(attention_mask: Tensor | None, batch: int, total: int) -> Tensor
 
 def query_mask(attention_mask: Tensor, length: int, total: int) -> Tensor:
     """A mask for every query (batch or 1, heads or 1, length, total) as bools: True where it may
-    look. Given as bools, or as numbers that are added to scores: 0 there. Raises PositionError.
+    look. Given as bools, or as numbers that are added to scores: 0 there. Raises TensorError.
     """
     if tuple(attention_mask.shape[2:]) != (length, total):
-        raise PositionError(
+        raise TensorError(
             f"attention_mask has shape {tuple(attention_mask.shape)}; with four dimensions it is "
             f"(batch, heads, {length}, {total})"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +11,6 @@ from ropewalk.cli import options
 
 if TYPE_CHECKING:
     from ropewalk.dialects.engines import EngineView
-    from ropewalk.models.resolve import ModelFiles
-    from ropewalk.rope.spec import PositionSpec
 
 
 class Pairs(StrEnum):
@@ -39,29 +36,16 @@ def audit_command(
 
     files = resolve(model)
     result = audit(read_spec(files), name=files.title)
-    views = _engine_views(files, result.spec) if engines else []
-    if as_json:
-        document = to_json(result)
-        if engines:
-            from ropewalk.findings.engines_json import engines_json
-
-            document["engines"] = engines_json(views)
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
-        return
-    from ropewalk.cli.output import console
-    from ropewalk.report.audit_text import print_audit
-
-    print_audit(console(), result, pairs=pairs.value)
+    views: list[EngineView] | None = None
     if engines:
-        from ropewalk.report.engines_text import print_engines
+        from ropewalk.dialects.engines import engine_views
 
-        print_engines(console(), views)
+        views = engine_views(result.spec)
+    from ropewalk.cli.output import print_result
 
+    values = to_json(result)
+    if views is not None:
+        from ropewalk.findings.json_form import engines_json
 
-def _engine_views(files: ModelFiles, spec: PositionSpec) -> list[EngineView]:
-    """What each engine computes, by the keys of the file itself where it has such."""
-    from ropewalk.dialects.engines import engine_views
-    from ropewalk.dialects.hf import load_json
-
-    config = None if files.kind == "gguf" else load_json(files.config_path)
-    return engine_views(spec, config)
+        values["engines"] = engines_json(views)
+    print_result(result, as_json=as_json, values=values, pairs=pairs.value, views=views)

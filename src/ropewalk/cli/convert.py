@@ -144,24 +144,23 @@ def _options(
     """One line for a shell."""
     from ropewalk.dialects.engines import as_computed
     from ropewalk.dialects.engines.llamacpp import LLAMACPP
-    from ropewalk.dialects.hf import load_json
+    from ropewalk.dialects.hf.family import ConfigSource
     from ropewalk.dialects.llamacpp import VERSION as LLAMACPP_VERSION
     from ropewalk.dialects.llamacpp import write_flags
     from ropewalk.dialects.vllm import VERSION as VLLM_VERSION
     from ropewalk.dialects.vllm import write_overrides
     from ropewalk.errors import UsageError
 
-    config = None if files.kind == "gguf" else load_json(files.config_path)
     if to is To.llamacpp:
         served = length or spec.claimed.tokens
-        file = as_computed(LLAMACPP, original, config, served=served)
+        file = as_computed(LLAMACPP, original, served=served)
         return Converted(write_flags(spec, file, served), remarks=(LLAMACPP_VERSION,))
-    if config is None:
+    if not isinstance(spec.source, ConfigSource):
         raise UsageError(
             f"{files.path} is a GGUF file and has no config.json to override; give the model's "
             "folder, or use --to llamacpp"
         )
-    return Converted(write_overrides(spec, config, length), remarks=(VLLM_VERSION,))
+    return Converted(write_overrides(spec, spec.source, length), remarks=(VLLM_VERSION,))
 
 
 def _write_gguf(
@@ -208,20 +207,20 @@ def _shape(spec: PositionSpec) -> str:
 def _write_config(
     files: ModelFiles, spec: PositionSpec, version: int, out: Path | None, *, force: bool
 ) -> Converted:
-    from ropewalk.dialects.engines.beside import remarks_on
-    from ropewalk.dialects.hf import load_json
+    from ropewalk.dialects.engines.views import remarks_on
+    from ropewalk.dialects.hf.family import ConfigSource, config_source
     from ropewalk.dialects.hf.write import write_config
     from ropewalk.errors import UsageError
 
-    if files.kind == "gguf":
+    if not isinstance(spec.source, ConfigSource):
         raise UsageError(
             f"{files.path} is a GGUF file and has no config.json to write into; give the model's "
             "folder, or use --to gguf"
         )
     source = files.config_path
-    before = load_json(source)
-    written = write_config(spec, before, 4 if version == 4 else 5)
-    remarks = tuple(map(str, remarks_on(spec, before, written)))
+    found = write_config(spec, spec.source, 4 if version == 4 else 5)
+    remarks = tuple(remarks_on(spec, spec.source, found.source))
+    written = dict(config_source(found).config)
     if out is None:
         return Converted(config=written, remarks=remarks)
     from ropewalk.files import write_whole

@@ -10,7 +10,7 @@ import typer
 
 from ropewalk.cli import options
 from ropewalk.cli.pages import Html
-from ropewalk.report.layout import Command, Piece, Prose
+from ropewalk.report.document import Block, Prose, ToCopy
 
 if TYPE_CHECKING:
     from ropewalk.findings import Audit
@@ -64,12 +64,11 @@ def demo_command(
 
 def _print(audited: Audit, html: Path | None) -> None:
     """Audit and proof as they are made, and what to try next."""
-    from ropewalk.cli.output import columns, console, show
+    from ropewalk.cli.output import columns, print_result, show
     from ropewalk.cli.prove import prove_and_show
-    from ropewalk.report.audit_text import print_audit
 
     _heading("$ ropewalk audit smollm2")
-    print_audit(console(), audited)
+    print_result(audited)
     lengths = ",".join(map(str, LENGTHS))
     grid = f"--lengths {lengths} --depths {DEPTHS} --trials {DOCUMENTS}"
     _heading(f"$ ropewalk prove smollm2 {grid}")
@@ -98,7 +97,7 @@ def _print_json(audited: Audit, html: Path | None) -> None:
 def _settings() -> ProofSettings:
     """What the demo asks."""
     from ropewalk.proof.calibration import Calibrate
-    from ropewalk.proof.session import ProofSettings
+    from ropewalk.proof.prove import ProofSettings
 
     return ProofSettings(
         model="smollm2",
@@ -112,13 +111,13 @@ def _settings() -> ProofSettings:
     )
 
 
-def _suggested(command: str, shows: str, width: int) -> tuple[Piece, ...]:
+def _suggested(command: str, shows: str, width: int) -> tuple[Block, ...]:
     """A command with what it shows behind it, or below it on a terminal too narrow for both."""
     line = f"  {command:<63}  {shows}"
-    return (line,) if len(line) <= width else (Command(command), Prose(shows, " " * 6))
+    return (line,) if len(line) <= width else (ToCopy(command), Prose(shows, " " * 6))
 
 
 def _heading(command: str) -> None:
     from ropewalk.cli.output import show
 
-    show("", Command(command, ""), "")
+    show("", ToCopy(command, ""), "")

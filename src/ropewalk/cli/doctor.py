@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
+from operator import itemgetter
 
 import typer
 
 from ropewalk.cli import options
 from ropewalk.cli.output import show
-from ropewalk.report.layout import Command, Prose, Table
+from ropewalk.report.document import Column, Prose, Table, ToCopy
 
 PARTS = {
     "torch": "running models",
@@ -44,12 +45,17 @@ def doctor_command(
         _fact("kernels", *_kernels())
     show("", "optional parts")
     parts = PARTS.items()
-    rows = [(f"  {name:<16} ", f"{found[name] or 'missing':<18} ", use) for name, use in parts]
-    show(Table(rows, text=True))
+    rows = [(name, found[name] or "missing", use) for name, use in parts]
+    columns = (
+        Column("", 19),
+        Column("", 19, itemgetter(1), align="<"),
+        Column("", 0, itemgetter(2), align="<"),
+    )
+    show(Table(columns, rows, words=True, indent=2))
     missing = [package for package, version in found.items() if version is None]
     if missing:
         lead = f"  {len(missing)} missing; get them with:"
-        show(Command('pip install "ropewalk[prove]"', lead=lead))
+        show(ToCopy('pip install "ropewalk[prove]"', lead=lead))
     show("", "known models")
     _known_models()
     show("", "cache of dequantised weights")
@@ -100,7 +106,7 @@ def _fact(name: str, text: str, path: str | None = None) -> None:
     """What is called `name`, and below it where it lies."""
     show(Prose(text, f"{name:<10}", " " * 10))
     if path is not None:
-        show(Command(path, " " * 10))
+        show(ToCopy(path, " " * 10))
 
 
 def _known_models() -> None:
@@ -109,9 +115,9 @@ def _known_models() -> None:
     for name, known in KNOWN.items():
         path = _path_of(name)
         if path is None:
-            show(Command(known.install, lead=f"  {name:<16} missing; get it with:"))
+            show(ToCopy(known.install, lead=f"  {name:<16} missing; get it with:"))
         else:
-            show(Command(path, lead=f"  {name:<16}"))
+            show(ToCopy(path, lead=f"  {name:<16}"))
 
 
 def _cache() -> None:
@@ -121,7 +127,7 @@ def _cache() -> None:
     for entry in kept:
         show(f"  {_megabytes(entry.size):>16} {entry.path.name}")
     total = _megabytes(sum(entry.size for entry in kept))
-    show(Command(str(cache_folder()), lead=f"  {total} in"))
+    show(ToCopy(str(cache_folder()), lead=f"  {total} in"))
     if kept:
         show("  Whatever is deleted there is made again when needed.")
 

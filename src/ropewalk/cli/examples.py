@@ -32,6 +32,7 @@ EXAMPLES = {
     "table context": 'ropewalk table tiny context mill "the old water mill" "a pepper mill"',
     "table score": "ropewalk table tiny score --set wordsim353 --pieces",
     "table export": "ropewalk table tiny export --npy table.npy",
+    "table resize": 'ropewalk table tiny resize --add "<|tool|>" --multiple 64 --out tiny-tool',
     "explain": "ropewalk explain scale",
     "explain order": "ropewalk explain order",
     "explain scale": "ropewalk explain scale",

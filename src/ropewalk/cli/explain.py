@@ -78,14 +78,14 @@ def join_command(
 ) -> None:
     """How much of a document leaks into the next one of a packed row, on a real model."""
     from ropewalk.errors import UsageError
-    from ropewalk.explain.join import Pair, draw_pairs, join_of
+    from ropewalk.explain.join import DocumentPair, draw_pairs, join_of
 
     if text_a is None:
         drawn = draw_pairs(pairs, seed)
     elif text_b is None:
         raise UsageError("one document was given; give two, or none for built-in pairs")
     else:
-        drawn = (Pair(text_a, text_b),)
+        drawn = (DocumentPair(text_a, text_b),)
     from ropewalk.report.join_text import join_json, join_lines
 
     with Progress() as shown:

@@ -213,7 +213,7 @@ def extend_command(
     from ropewalk.extension.settings import ExtendSettings
     from ropewalk.lengths import parse_length
     from ropewalk.proof.plan import parse_depths, parse_lengths
-    from ropewalk.proof.session import RUNS
+    from ropewalk.proof.prove import RUNS
 
     settings = ExtendSettings(
         model=model,

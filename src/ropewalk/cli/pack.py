@@ -124,9 +124,8 @@ def pack_command(
     as_json: AsJson = False,
 ) -> None:
     """Pack texts into rows of one length, and say how often each distance will be trained."""
-    from ropewalk.extension.vocabulary import rows_beside
     from ropewalk.lengths import parse_length
-    from ropewalk.models.tokenizer import load_tokenizer
+    from ropewalk.models.tokenizer import load_tokenizer, rows_beside
     from ropewalk.packing.files import PackSettings, boundary_named, pack_files, policy_named
     from ropewalk.packing.pack import pack
     from ropewalk.packing.row_file import arrow, check_target

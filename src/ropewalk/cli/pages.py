@@ -1,14 +1,15 @@
 """`--html FILE` and `--open` for every command that prints a result.
 
 A command with a page of its own takes `html` itself, writes there, and gets `--open` only. Of any
-other the page is what it printed. The page comes last: should the disk be full, the result has
-been seen.
+other the page is the document that it printed; of one without a document, its text. The page comes
+last: should the disk be full, the result has been seen.
 """
 
 from __future__ import annotations
 
 import inspect
 import io
+import re
 import shlex
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ropewalk.cli import output
 from ropewalk.cli.output import tell
 from ropewalk.cli.places import check_file
 from ropewalk.errors import ASKED_WRONGLY
@@ -37,6 +39,9 @@ Open = Annotated[
         "--open", help="Open the page in a browser; without --html it is a temporary file."
     ),
 ]
+
+
+_COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
 def with_page(command: Callable[..., None]) -> Callable[..., None]:
@@ -59,7 +64,11 @@ def with_page(command: Callable[..., None]) -> Callable[..., None]:
                 with _even_if_it_failed(lambda: _say(page, opened)):
                     command(*args, **kwargs)
             else:
-                with _copied() as text, _even_if_it_failed(lambda: _write(page, text(), opened)):
+                with (
+                    _kept() as kept,
+                    _copied() as text,
+                    _even_if_it_failed(lambda: _write(page, text(), kept, opened)),
+                ):
                     command(*args, **kwargs)
 
     parameters = [*signature.parameters.values(), *added]
@@ -105,13 +114,20 @@ def _even_if_it_failed(finish: Callable[[], None]) -> Iterator[None]:
     finish()
 
 
-def _write(page: Path, text: str, opened: bool) -> None:
+def _write(page: Path, text: str, kept: output.Kept, opened: bool) -> None:
     from ropewalk.files import write_whole
-    from ropewalk.report.printed_html import printed_html
+    from ropewalk.report import Document, html
+    from ropewalk.report.document import Listing
 
-    if text.strip():
-        write_whole(page, printed_html(shlex.join(["ropewalk", *sys.argv[1:]]), text))
-        _say(page, opened)
+    if not text.strip():
+        return
+    command = shlex.join(["ropewalk", *sys.argv[1:]])
+    if kept.title:
+        document = Document(kept.title, tuple(kept.blocks), f"$ {command}", kept.question)
+    else:
+        document = Document(command, (Listing(_COLOURS.sub("", text)),), f"$ {command}")
+    write_whole(page, html(document))
+    _say(page, opened)
 
 
 def _say(page: Path, opened: bool) -> None:
@@ -121,6 +137,16 @@ def _say(page: Path, opened: bool) -> None:
     tell(f"page: {page}")
     if opened and not webbrowser.open(page.absolute().as_uri()):
         tell("ropewalk: no browser could be started; open the page yourself")
+
+
+@contextmanager
+def _kept() -> Iterator[output.Kept]:
+    """What is printed by documents, for the page."""
+    output.kept = output.Kept()
+    try:
+        yield output.kept
+    finally:
+        output.kept = None
 
 
 @contextmanager

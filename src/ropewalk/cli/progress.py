@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ropewalk.cli.bar import Bar
+    from ropewalk.proof.ask import Event
     from ropewalk.proof.cells import Cell
     from ropewalk.proof.plan import Plan
-    from ropewalk.proof.runner import Event
 
 SECONDS_BETWEEN_LINES = 30.0
 PATIENCE = 1.0
@@ -192,8 +192,7 @@ class Progress:
                 return
 
     def _line(self, text: str) -> None:
-        from ropewalk.report.layout import wrapped
-        from ropewalk.report.text import visible
+        from ropewalk.report.text import visible, wrapped
 
         safe = visible(text)
         for line in [safe] if self._columns is None else wrapped(safe, self._columns, rest="  "):
@@ -210,7 +209,7 @@ class Progress:
 
 
 class ProofProgress(Progress):
-    """Progress whose methods fit `ropewalk.proof.session.Listener`."""
+    """Progress whose methods fit `ropewalk.proof.prove.Listener`."""
 
     _following: Mapping[Cell, Cell] = MappingProxyType({})
     _plan: Plan | None = None

@@ -19,8 +19,8 @@ from ropewalk.cli.places import check_can_hold, check_file
 from ropewalk.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
-    from ropewalk.proof.session import Proof, ProofSettings
-    from ropewalk.proof.subjects.endpoint.settings import EndpointSettings
+    from ropewalk.proof.endpoint.subject import EndpointSettings
+    from ropewalk.proof.prove import Proof, ProofSettings
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -69,7 +69,7 @@ def prove_command(
     html: Html = None,
 ) -> None:
     """Prove a model: ask for hidden facts at every length and depth, and count."""
-    from ropewalk.proof.session import ProofSettings
+    from ropewalk.proof.prove import ProofSettings
 
     settings = ProofSettings(
         model=model, rope=rope, seed=seed, controls=controls, out=out,
@@ -117,7 +117,7 @@ def _grid(lengths: str | None, depths: str, trials: int | None, threshold: str) 
 
 
 def _further(until_certain: bool, most_trials: int | None) -> dict[str, Any]:
-    from ropewalk.proof.sequential import MOST_TRIALS, UntilCertain
+    from ropewalk.proof.settings import MOST_TRIALS, UntilCertain
 
     if not until_certain:
         if most_trials is not None:
@@ -197,7 +197,7 @@ def read_device_map(text: str) -> str | dict[str, str | int]:
 
 def check_places(out: Path | None, csv: Path | None) -> None:
     """Raise UsageError for places that cannot be written: before the work rather than after it."""
-    from ropewalk.proof.session import RUNS
+    from ropewalk.proof.prove import RUNS
 
     check_can_hold(out or RUNS, "--out")
     if csv is not None:
@@ -212,7 +212,7 @@ def endpoint_settings(
     Without --base-url the address is OPENAI_BASE_URL's, as for every program with OpenAI's
     client. Raises UsageError for what cannot be, and for manners where there is no server.
     """
-    from ropewalk.proof.subjects.endpoint.settings import PREFIX, EndpointSettings
+    from ropewalk.proof.endpoint.subject import PREFIX, EndpointSettings
 
     if not model.startswith(PREFIX):
         usual = EndpointSettings(("http://localhost/v1",))
@@ -237,11 +237,11 @@ def one_of(kind: type[Choice], text: str, option: str) -> Choice:
 def run_with_progress(settings: ProofSettings) -> Proof:
     """Run a proof with a bar on stderr. Ctrl-C before there is anything to show exits."""
     from ropewalk.cli.progress import ProofProgress
-    from ropewalk.proof.session import DryRun, Listener, prove
+    from ropewalk.proof.prove import DryRun, ProofListener, prove
 
     try:
         with ProofProgress() as progress:
-            listener = Listener(
+            listener = ProofListener(
                 progress.say, progress.share, progress.planned, progress.note, progress.event
             )
             return prove(settings, listener)

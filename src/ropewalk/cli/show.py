@@ -58,7 +58,7 @@ def show_command(
                 _print_row(row, store)
             return
     from ropewalk.cli.output import console
-    from ropewalk.proof.by_task import by_task
+    from ropewalk.proof.facts import by_task
 
     summary, tasks = summary_of(rows, facts, bar), by_task(rows, facts, bar)
     if as_json:

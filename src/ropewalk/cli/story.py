@@ -26,20 +26,19 @@ def tell_story(
 
     `as_json`: one document on stdout, and nothing else there.
     """
-    from ropewalk.cli.output import console, show
+    from ropewalk.cli.output import print_result, show
     from ropewalk.cli.progress import ProofProgress
     from ropewalk.extension.story import MODEL, Chapter, Listener, tell
     from ropewalk.extension.tune.loop import StepResult
     from ropewalk.findings import audit
     from ropewalk.models.resolve import read_spec, resolve
-    from ropewalk.report.audit_text import print_audit
-    from ropewalk.report.layout import Command
+    from ropewalk.report.document import ToCopy
     from ropewalk.report.story_text import chapter_line
 
     files = resolve(MODEL)
     if not as_json:
-        show("", Command(f"$ ropewalk audit {MODEL}", ""), "")
-        print_audit(console(), audit(read_spec(files), name=files.title))
+        show("", ToCopy(f"$ ropewalk audit {MODEL}", ""), "")
+        print_result(audit(read_spec(files), name=files.title))
     report.parent.mkdir(parents=True, exist_ok=True)
     with ProofProgress() as shown, TemporaryDirectory(prefix="ropewalk-story-") as folder:
 

@@ -53,7 +53,7 @@ class TuneProgress(Progress):
     def _above(self) -> list[RenderableType]:
         from rich.text import Text
 
-        from ropewalk.report.layout import wrapped
+        from ropewalk.report.text import wrapped
         from ropewalk.report.tune_text import curve_lines
 
         if not self._steps:

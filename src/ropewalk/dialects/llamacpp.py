@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ropewalk.dialects.flags import split_flags, whole
-from ropewalk.dialects.gguf.names import ARCHITECTURE_OF
+from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF
 from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import attention_factor, ntk_base, schedule, yarn_mscale
@@ -29,7 +29,7 @@ from ropewalk.rope.scaling import (
     Yarn,
     name_of,
 )
-from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec
+from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec, SourceKind
 
 VERSION = "rules of llama.cpp in autumn 2026"
 
@@ -122,7 +122,7 @@ def read_flags(text: str, file: PositionSpec) -> PositionSpec:
 
 
 def _is_gguf(file: PositionSpec) -> bool:
-    return file.format.startswith("GGUF")
+    return file.source.kind is SourceKind.GGUF
 
 
 def _architecture(file: PositionSpec) -> str | None:
@@ -165,7 +165,7 @@ def _with_length(file: PositionSpec, stated: str) -> PositionSpec:
         fallen = not file.trained.stated and old is not None and _formula_length(scaling) == old
         if fallen and isinstance(scaling, Yarn) and isinstance(group.encoding, RotarySpec):
             # Its length was the file's own, for want of an original one.
-            scaling = replace(scaling, ramp_length=tokens)
+            scaling = replace(scaling, original_max_position_embeddings=tokens)
             group = replace(group, encoding=replace(group.encoding, scaling=scaling))
         groups.append(group)
     return replace(file, groups=tuple(groups), claimed=Length(tokens, "--override-kv"))
@@ -174,7 +174,10 @@ def _with_length(file: PositionSpec, stated: str) -> PositionSpec:
 def _formula_length(scaling: Scaling | None) -> int | None:
     """The original length that llama.cpp's formula takes, where the scaling has one."""
     match scaling:
-        case Yarn(ramp_length=length) | LongRope(switch_length=length):
+        case (
+            Yarn(original_max_position_embeddings=length)
+            | LongRope(original_max_position_embeddings=length)
+        ):
             return length
         case _:
             return None
@@ -198,15 +201,15 @@ def _flags(group: LayerGroup, rotary: RotarySpec, dialect: Dialect) -> str:
         )
     match scaling:
         case Unscaled():
-            told, base = "none", rotary.base
-        case LargerBase(base=base):
+            told, base = "none", rotary.rope_theta
+        case LargerBase(rope_theta=base):
             told = "none"
         case Ntk(factor=s):
-            told, base = "none", ntk_base(rotary.base, rotary.rotary_dim, s)
+            told, base = "none", ntk_base(rotary.rope_theta, rotary.rotary_dim, s)
         case Linear(factor=s):
-            told, base = f"linear --rope-scale {_shown(s)}", rotary.base
+            told, base = f"linear --rope-scale {_shown(s)}", rotary.rope_theta
         case Yarn():
-            told, base = _yarn_flags(scaling, dialect), rotary.base
+            told, base = _yarn_flags(scaling, dialect), rotary.rope_theta
         case _:
             raise dialect.refusal(
                 "scaling", repr(name_of(scaling)), "they know none, linear and yarn"
@@ -228,7 +231,8 @@ def _yarn_flags(scaling: Yarn, dialect: Dialect) -> str:
             f"{yarn_mscale(scaling.factor):.10g} is computed from the scale, and "
             "--yarn-attn-factor is overwritten",
         )
-    told = f"yarn --rope-scale {_shown(scaling.factor)} --yarn-orig-ctx {scaling.ramp_length}"
+    original = scaling.original_max_position_embeddings
+    told = f"yarn --rope-scale {_shown(scaling.factor)} --yarn-orig-ctx {original}"
     if (scaling.beta_fast, scaling.beta_slow) != (32.0, 1.0):
         told += f" --yarn-beta-fast {_shown(scaling.beta_fast)}"
         told += f" --yarn-beta-slow {_shown(scaling.beta_slow)}"
@@ -246,7 +250,7 @@ def _under(
     rotary = group.encoding
     if not isinstance(rotary, RotarySpec) or group.window is not None:
         return group
-    base = numbers.get("--rope-freq-base", rotary.base)
+    base = numbers.get("--rope-freq-base", rotary.rope_theta)
     scale = numbers.get("--rope-scale")
     if "--rope-freq-scale" in numbers:
         scale = 1.0 / numbers["--rope-freq-scale"]
@@ -256,7 +260,7 @@ def _under(
             raise ScheduleError(
                 f"the file's own {name_of(present)} lies in a tensor, which no option switches off"
             )
-        return replace(group, encoding=replace(rotary, base=base))
+        return replace(group, encoding=replace(rotary, rope_theta=base))
     if isinstance(present, Yarn) and present.mscale_all_dim:
         raise ScheduleError("the file moves yarn's amplitude into the softmax, by its own factor")
     if kind is None:
@@ -267,7 +271,7 @@ def _under(
         scaling = Linear(factor)
     elif kind == "yarn":
         scaling = _yarn(present, factor, options, numbers, file)
-    return replace(group, encoding=replace(rotary, base=base, scaling=scaling))
+    return replace(group, encoding=replace(rotary, rope_theta=base, scaling=scaling))
 
 
 def _yarn(
@@ -280,7 +284,7 @@ def _yarn(
     """YaRN by option; the file's own factor on the amplitude stays."""
     own = present if isinstance(present, Yarn) else None
     trained = file.trained.tokens or file.claimed.tokens
-    ramp = own.ramp_length if own else trained
+    ramp = own.original_max_position_embeddings if own else trained
     if (stated := options.get("--yarn-orig-ctx")) is not None:
         ramp = whole("--yarn-orig-ctx", stated)
     if ramp is None:

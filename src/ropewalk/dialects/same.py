@@ -86,9 +86,9 @@ def require_one_list(spec: PositionSpec, served: int, dialect: Dialect) -> None:
     """Raise ScheduleError for longrope's two lists where an engine takes one for every prompt."""
     for _, rotary in spec.rotary_groups():
         match rotary.scaling:
-            case LongRope(short_factor=short, long_factor=long, switch_length=switch) if (
-                short != long and served > switch
-            ):
+            case LongRope(
+                short_factor=short, long_factor=long, original_max_position_embeddings=switch
+            ) if short != long and served > switch:
                 raise dialect.refusal(
                     "longrope",
                     "of two lists",
@@ -105,7 +105,7 @@ def _lengths(spec: PositionSpec, most: int | None) -> list[int | None]:
     """Every length at which some schedule of the spec could change, and those around it."""
     anchors = {spec.claimed.tokens, spec.trained.tokens}
     for _, rotary in spec.rotary_groups():
-        for name in ("anchor_length", "switch_length"):
+        for name in ("max_position_embeddings", "original_max_position_embeddings"):
             anchors.add(getattr(rotary.scaling, name, None))
     found: set[int] = set()
     for anchor in anchors:
@@ -186,7 +186,7 @@ def _schedule_refusal(
     pair = apart[0] if apart else 0
     return dialect.refusal(
         f"{name_of(ours.scaling)} scaling of {group.name}, base",
-        f"{ours.base:.10g}",
+        f"{ours.rope_theta:.10g}",
         f"pair {pair} would turn {other.inv_freq[pair]:.7g} instead of "
         f"{built.inv_freq[pair]:.7g} radians a token{at}",
     )

@@ -16,10 +16,9 @@ from dataclasses import replace
 from ropewalk.dialects.engines.views import as_computed
 from ropewalk.dialects.engines.vllm import VLLM
 from ropewalk.dialects.flags import split_flags, whole
-from ropewalk.dialects.hf.family import TEXT_PARTS, find_family
-from ropewalk.dialects.hf.lengths import CLAIMED_KEYS
-from ropewalk.dialects.hf.read import read_config
-from ropewalk.dialects.hf.values import Notes, Section
+from ropewalk.dialects.hf.family import TEXT_PARTS, ConfigSource, config_source
+from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS
+from ropewalk.dialects.hf.reader import read_again
 from ropewalk.dialects.hf.write import text_part, write_config
 from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
@@ -35,10 +34,8 @@ _REMEDY = "serve a shorter --length, or a schedule that is the same for every pr
 Json = dict[str, object]
 
 
-def write_overrides(
-    spec: PositionSpec, config: Mapping[str, object], length: int | None = None
-) -> str:
-    """The options that make vLLM turn the model of `config` as `spec` says, as one shell line.
+def write_overrides(spec: PositionSpec, source: ConfigSource, length: int | None = None) -> str:
+    """The options that make vLLM rotate the model of `source` as `spec` says, as one shell line.
 
     `length` in tokens is the longest prompt to serve (the claimed length where None) and is
     always stated. Raises ScheduleError, naming field, value and remedy, where vLLM would compute
@@ -58,11 +55,9 @@ def write_overrides(
             "choose a schedule for that length with --rope",
         )
     require_one_list(spec, served, dialect)
-    written = write_config(spec, config, 5)
-    family = find_family(Section(written, "config.json"), Notes())
-    path = [part for part in family.config.path.split(".") if part]
-    before = find_family(Section(config, "config.json"), Notes()).config.values
-    text = text_part(written, family)
+    written = dict(config_source(write_config(replace(spec, extended=None), source, 5)).config)
+    path = [part for part in source.family.config.path.split(".") if part]
+    before, text = source.family.config.values, text_part(written, source.family)
     overrides: Json = {
         key: value
         for key, value in text.items()
@@ -74,12 +69,12 @@ def write_overrides(
     stated = shlex.quote(json.dumps(overrides, allow_nan=False))
     line = f"--hf-overrides {stated} --max-model-len {served}"
     wanted = replace(spec, claimed=Length(served, "--max-model-len"))
-    require_same(wanted, read_overrides(line, config), dialect)
+    require_same(wanted, read_overrides(line, source), dialect)
     return line
 
 
-def write_own(spec: PositionSpec, config: Mapping[str, object]) -> str:
-    """The options for a `config` that says itself what `spec` says: its claimed length alone,
+def write_own(spec: PositionSpec, source: ConfigSource) -> str:
+    """The options for a configuration that says itself what `spec` says: its claimed length alone,
     where vLLM turns by the file as `spec` says.
 
     Without the length vLLM would multiply what the file claims by its factor. Raises as
@@ -89,21 +84,21 @@ def write_own(spec: PositionSpec, config: Mapping[str, object]) -> str:
     line = f"--max-model-len {served}"
     wanted = replace(spec, claimed=Length(served, "--max-model-len"))
     try:
-        require_same(wanted, read_overrides(line, config), Dialect("vLLM", _REMEDY, most=served))
+        require_same(wanted, read_overrides(line, source), Dialect("vLLM", _REMEDY, most=served))
     except ScheduleError:
-        return write_overrides(spec, config)
+        return write_overrides(spec, source)
     return line
 
 
-def read_overrides(text: str, config: Mapping[str, object]) -> PositionSpec:
-    """What vLLM makes of the model of `config` under these options.
+def read_overrides(text: str, source: ConfigSource) -> PositionSpec:
+    """What vLLM makes of the model of `source` under these options.
 
     A dictionary of a part of the model (`text_config`) is merged into it, any other value takes
     the place of the old one. The spec's claimed length is `--max-model-len`. Raises ScheduleError
     for options that are none, ConfigError for values that no configuration can have.
     """
     options = split_flags(text, _OPTIONS, "vLLM")
-    changed: Json = copy.deepcopy(dict(config))
+    changed: Json = copy.deepcopy(dict(source.config))
     if (stated := options.get("--hf-overrides")) is not None:
         try:
             overrides = json.loads(stated)
@@ -112,10 +107,11 @@ def read_overrides(text: str, config: Mapping[str, object]) -> PositionSpec:
         if not isinstance(overrides, dict):
             raise ScheduleError("--hf-overrides holds no JSON object; {...} is allowed")
         _merge(changed, overrides)
-    found = read_config(changed, where="--hf-overrides")
+    named = replace(source, whole=replace(source.whole, where="--hf-overrides"))
+    found = read_again(named, changed)
     limit = options.get("--max-model-len")
     served = found.claimed.tokens if limit is None else whole("--max-model-len", limit)
-    computed = as_computed(VLLM, found, changed, served=served)
+    computed = as_computed(VLLM, found, served=served)
     if limit is None:
         return computed
     return replace(computed, claimed=Length(served, "--max-model-len"))

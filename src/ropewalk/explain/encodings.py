@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ropewalk.explain.raw_index import index
+from ropewalk.explain.order import index
 from ropewalk.positions.alibi import Alibi
 from ropewalk.positions.axes import Axial
 from ropewalk.positions.base import Description, PositionEncoding

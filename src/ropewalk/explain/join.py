@@ -30,7 +30,7 @@ WAYS = ("nothing between", "boundary token", "positions reset", "mask")
 
 @short
 @dataclass(frozen=True, slots=True)
-class Pair:
+class DocumentPair:
     """Two documents, and at the end of `b` the beginning of an answer about it.
 
     `value_a` and `value_b` are what each document says; None where the texts are the user's own
@@ -45,7 +45,7 @@ class Pair:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Reading:
+class JoinReading:
     """B read in one way, averaged over the pairs.
 
     `value_a`, `value_b`: natural logarithm of the probability of each document's value, where B's
@@ -65,14 +65,14 @@ class Reading:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Join:
+class JoinLeak:
     """What was measured: `alone` first, then each way. `tokens`: B's, in all pairs."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[DocumentPair, ...]
     tokens: int
     boundary: str
-    alone: Reading
-    readings: tuple[Reading, ...]
+    alone: JoinReading
+    readings: tuple[JoinReading, ...]
 
 
 _SUBJECTS = (
@@ -105,7 +105,7 @@ _EMPTY = "one of the two documents is empty; give text to both"
 _PLACES = "Velmar Dorhal Kensel Torbal Galwen Morfen Halkor Norsel Pelgar Lanver".split()
 
 
-def draw_pairs(number: int, seed: int) -> tuple[Pair, ...]:
+def draw_pairs(number: int, seed: int) -> tuple[DocumentPair, ...]:
     """Pairs of small documents that state one fact differently; the same for the same seed.
 
     Raises UsageError for a number below 1.
@@ -121,18 +121,18 @@ def draw_pairs(number: int, seed: int) -> tuple[Pair, ...]:
         around = random.sample(_AROUND, 4)
         a = " ".join((around[0], fact.format(place=place, value=value_a), around[1]))
         b = " ".join((around[2], fact.format(place=place, value=value_b), around[3]))
-        pairs.append(Pair(a, f"{b} {opening.format(place=place)}", value_a, value_b))
+        pairs.append(DocumentPair(a, f"{b} {opening.format(place=place)}", value_a, value_b))
     return tuple(pairs)
 
 
 def join_of(
     name: str,
-    pairs: Sequence[Pair],
+    pairs: Sequence[DocumentPair],
     *,
     device: str = "auto",
     dtype: str = "auto",
     say: Callable[[str], None] = lambda _: None,
-) -> tuple[str, Join]:
+) -> tuple[str, JoinLeak]:
     """Load a model and measure: its title, and what was measured; `say` is told of each phase.
 
     Raises as `ropewalk.models.load.load` and `measure_join`, and UsageError for rows longer than
@@ -155,8 +155,8 @@ def join_of(
 
 
 def measure_join(
-    model: Any, tokenizer: Any, pairs: Sequence[Pair], *, limit: int | None = None
-) -> Join:
+    model: Any, tokenizer: Any, pairs: Sequence[DocumentPair], *, limit: int | None = None
+) -> JoinLeak:
     """Read every pair in every way. `model` is a causal model of transformers.
 
     Raises UsageError for no pair, a document without tokens, rows of more than `limit` tokens,
@@ -181,7 +181,7 @@ def measure_join(
             ones.append(rows.read(way))
     alone, *readings = (_averaged(way, ones) for way, ones in found.items())
     shown = str(tokenizer.convert_ids_to_tokens([boundary])[0])
-    return Join(tuple(pairs), tokens, shown, alone, tuple(readings))
+    return JoinLeak(tuple(pairs), tokens, shown, alone, tuple(readings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class _Rows:
     """The rows of one pair, each way."""
 
     def __init__(
-        self, model: Any, tokenizer: Any, pair: Pair, boundary: int, opening: list[int]
+        self, model: Any, tokenizer: Any, pair: DocumentPair, boundary: int, opening: list[int]
     ) -> None:
         self._model, self._opening, self._boundary = model, opening, boundary
         self.a, self.b = (_ids(tokenizer, text) for text in (pair.a, pair.b))
@@ -285,15 +285,15 @@ def _mask(model: Any, seen: Tensor) -> Tensor:
     return added.masked_fill(~seen, torch.finfo(model.dtype).min)[None, None]
 
 
-def _averaged(way: str, ones: list[_One]) -> Reading:
+def _averaged(way: str, ones: list[_One]) -> JoinReading:
     values = [one.values for one in ones if one.values is not None]
     loss, mean = fmean(one.loss for one in ones), fmean(one.mean for one in ones)
     most = max(one.most for one in ones)
     if not values:
-        return Reading(way, None, None, None, loss, mean, most)
+        return JoinReading(way, None, None, None, loss, mean, most)
     value_a, value_b = (fmean(value[at] for value in values) for at in range(2))
     misled = sum(a > b for a, b in values)
-    return Reading(way, value_a, value_b, misled, loss, mean, most)
+    return JoinReading(way, value_a, value_b, misled, loss, mean, most)
 
 
 def _ids(tokenizer: Any, text: str) -> list[int]:
@@ -313,7 +313,9 @@ def _continued(tokenizer: Any, text: str, ids: list[int], value: str) -> list[in
     return whole[len(ids) :]
 
 
-def _check_rows(rows: int, tokenizer: Any, pairs: Sequence[Pair], around: list[int]) -> None:
+def _check_rows(
+    rows: int, tokenizer: Any, pairs: Sequence[DocumentPair], around: list[int]
+) -> None:
     """Raise RowError for a token that the table has no row for, of a document or around one."""
     spell = tokenizer.convert_ids_to_tokens
     check_rows(around, rows, spell, "what stands around a document")

@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from ropewalk.errors import UsageError
-from ropewalk.explain.layers import layer_states
 from ropewalk.explain.occurrences import Occurrence, Pieces, Place, occurrence_at
-from ropewalk.explain.watch import Parts, find_parts
+from ropewalk.explain.watch import Parts, find_parts, layer_states
 from ropewalk.short import short
+from ropewalk.tables.score.benchmarks import PairScore, score_pairs
 from ropewalk.tables.score.datasets import PairSet
-from ropewalk.tables.score.pairs import PairScore, score_pairs
 
 ALONE = "{}"
 """The frame that is none."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ropewalk import positions
-from ropewalk.explain.steps import Step, rounding, step
+from ropewalk.explain.steps import TraceStep, rounding, step
 from ropewalk.explain.watch import Parts, Seen, watch
 from ropewalk.rope.scaling import name_of
 from ropewalk.rope.spec import LayerGroup, PositionSpec, RotarySpec
@@ -61,12 +61,12 @@ class Rotation:
 
     group: str
     block: int
-    base: float
+    rope_theta: float
     rotated: int
     head_dim: int
     layout: str
     scaling: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TraceStep, ...] = ()
     scores: tuple[Score, ...] = ()
     reason: str = ""
 
@@ -103,7 +103,7 @@ def _rotation(
     facts: dict[str, Any] = {
         "group": group.name,
         "block": block,
-        "base": rotary.base,
+        "rope_theta": rotary.rope_theta,
         "rotated": rotary.rotary_dim,
         "head_dim": rotary.head_dim,
         "layout": rotary.layout,
@@ -122,7 +122,7 @@ def _rotation(
 
 def _followed(
     encoding: positions.Rotary, block: int, pieces: tuple[str, ...], passes: tuple[Seen, ...]
-) -> tuple[tuple[Step, ...], tuple[Score, ...]]:
+) -> tuple[tuple[TraceStep, ...], tuple[Score, ...]]:
     still, moved, further = passes
     # At position 0 nothing turns, and the amplitude of cos and sin is all there is.
     factor = _factors(encoding)

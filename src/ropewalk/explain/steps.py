@@ -18,7 +18,7 @@ ROUNDINGS = 8
 
 @short
 @dataclass(frozen=True, slots=True)
-class Step:
+class TraceStep:
     """What is known of one tensor on the way, one vector for each of `labels`.
 
     `shape` and `dtype` are the tensor's, `norms` the lengths of its vectors, `values` the first
@@ -54,7 +54,7 @@ def step(
     *,
     model: Tensor | None = None,
     allowed: float = 0.0,
-) -> Step:
+) -> TraceStep:
     """The step of `tensor` (vectors, channels), compared with the model's own where it is seen.
 
     `allowed` is the difference that rounding explains, as a share of the largest value: 0 where
@@ -65,7 +65,7 @@ def step(
     if model is not None:
         difference = float((model.double() - wide).abs().max())
         bound = allowed * float(wide.abs().max())
-    return Step(
+    return TraceStep(
         name=name,
         sentence=sentence,
         shape=tuple(tensor.shape),

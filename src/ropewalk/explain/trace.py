@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.dialects.hf.values import Section
+from ropewalk.dialects.values import Section
 from ropewalk.errors import ModelFileError, PositionError, UsageError
 from ropewalk.explain.rotation import Rotation, follow_rotation
-from ropewalk.explain.steps import Step, rounding, step
+from ropewalk.explain.steps import TraceStep, rounding, step
 from ropewalk.explain.watch import Parts, Seen, find_parts, watch
 from ropewalk.inputs import InputPath, InputSteps, RoundedScale
 from ropewalk.models.rotary_tables import install
@@ -26,7 +26,14 @@ from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
 from ropewalk.rope.diagnostics import alibi_slopes
-from ropewalk.rope.spec import Alibi, LearnedPositions, PositionSpec, RotarySpec, Sinusoidal
+from ropewalk.rope.spec import (
+    Alibi,
+    LearnedPositions,
+    PositionSpec,
+    RotarySpec,
+    Sinusoidal,
+    SourceKind,
+)
 from ropewalk.short import short
 from ropewalk.tables.as_used import scale_of
 
@@ -41,7 +48,7 @@ class Trace:
     text: str
     ids: tuple[int, ...]
     pieces: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[TraceStep, ...]
     rotations: tuple[Rotation, ...]
 
     @property
@@ -64,7 +71,8 @@ def trace(
     PositionError for a text that is longer than a learned table, ModelFileError for models whose
     input path cannot be followed.
     """
-    spec = spec or read_config(model.config.to_dict(), where=f"{name}: config")
+    own = model.config.to_dict()
+    spec = spec or read_config(own, where=f"{name}: config", kind=SourceKind.MODULE)
     parts = find_parts(model, name)
     ids = torch.tensor([int(i) for i in tokenizer(text)["input_ids"]])
     if not len(ids):
@@ -96,7 +104,7 @@ def trace_gguf(model: Any, tokenizer: Any, text: str, *, name: str, spec: Positi
     Raises ScheduleMismatchError where that cannot be done.
     """
     install(model, spec, len(tokenizer(text)["input_ids"]) or None)
-    own = read_config(model.config.to_dict(), where=f"{name}: config")
+    own = read_config(model.config.to_dict(), where=f"{name}: config", kind=SourceKind.MODULE)
     layouts = {rotary.layout for _, rotary in own.rotary_groups()}
     groups = tuple(
         replace(group, encoding=replace(group.encoding, layout=layout))
@@ -160,7 +168,7 @@ def _steps(
     own: InputSteps,
     seen: Seen,
     pieces: tuple[str, ...],
-) -> Iterator[Step]:
+) -> Iterator[TraceStep]:
     looked_up = _row(seen.outputs.get("tokens"))
     # Gemma scales inside its table's module, so that the bare rows are never seen.
     inside = type(parts.tokens).forward is not nn.Embedding.forward
@@ -172,7 +180,7 @@ def _steps(
         model=None if inside else looked_up,
     )
     if path.scale is None:
-        yield Step("scale", "none: the rows go on as they are")
+        yield TraceStep("scale", "none: the rows go on as they are")
     else:
         yield step(
             "scale", _scale_words(path), own.scaled, pieces, model=looked_up if inside else None
@@ -209,7 +217,7 @@ def _scale_words(path: InputPath) -> str:
 
 def _position(
     path: InputPath, spec: PositionSpec, own: InputSteps, seen: Seen, pieces: tuple[str, ...]
-) -> Step:
+) -> TraceStep:
     """What position adds at the input, or why it adds nothing."""
     if isinstance(path.encoding, Learned):
         at = torch.arange(len(pieces))
@@ -219,13 +227,13 @@ def _position(
         return step("position", sentence, rows, pieces, model=_row(seen.outputs.get("positions")))
     kinds = {type(group.encoding) for group in spec.groups}
     if RotarySpec in kinds:
-        return Step("position", "nothing is added: q and k are turned inside the blocks")
+        return TraceStep("position", "nothing is added: q and k are turned inside the blocks")
     if Alibi in kinds:
-        return Step("position", "nothing is added: ALiBi lowers the scores inside the blocks")
-    return Step("position", "nothing is added")
+        return TraceStep("position", "nothing is added: ALiBi lowers the scores inside the blocks")
+    return TraceStep("position", "nothing is added")
 
 
-def _bias(spec: PositionSpec, seen: Seen, count: int) -> Iterator[Step]:
+def _bias(spec: PositionSpec, seen: Seen, count: int) -> Iterator[TraceStep]:
     """ALiBi: what the last token's scores lose, by head, as the model hands it to block 1."""
     encodings = [g.encoding for g in spec.groups if isinstance(g.encoding, Alibi)]
     if not encodings or encodings[0].heads is None:

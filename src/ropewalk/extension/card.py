@@ -87,7 +87,7 @@ def schedule_lines(before: PositionSpec, after: PositionSpec) -> list[str]:
         if old.encoding == new.encoding:
             continue
         scaling = getattr(new.encoding, "scaling", None)
-        bases = [getattr(group.encoding, "base", 0.0) for group in (old, new)]
+        bases = [getattr(group.encoding, "rope_theta", 0.0) for group in (old, new)]
         told = [] if bases[0] == bases[1] else [f"base {bases[0]:.10g} to {bases[1]:.10g}"]
         if scaling is not None and scaling != getattr(old.encoding, "scaling", None):
             factor = getattr(scaling, "factor", None)

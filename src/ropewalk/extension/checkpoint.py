@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ropewalk.dialects.hf import load_json, read_config
-from ropewalk.dialects.hf.record import with_record
+from ropewalk.dialects.hf.family import ConfigSource, config_source
 from ropewalk.dialects.hf.write import write_config
 from ropewalk.errors import ModelFileError, ScheduleMismatchError, StoreError, UsageError
 from ropewalk.extension.card import README, with_section
 from ropewalk.files import folder_beside
-from ropewalk.findings.tables import compare_tables, live_tables
+from ropewalk.findings.live import compare_tables, live_tables
 from ropewalk.models.load import load, told_plainly
 from ropewalk.models.resolve import ModelFiles
 from ropewalk.models.rotary_tables import schedule_fingerprint
-from ropewalk.proof.subjects.memory import free_memory
+from ropewalk.proof.subjects.calls import free_memory
 from ropewalk.short import short
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def write_folder(
     the spec, ScheduleMismatchError when transformers turns it otherwise, ModelFileError for a
     checkpoint that cannot be loaded; nothing is left of it then.
     """
-    config = written_config(load_json(source / _CONFIG), spec, version)
+    read = config_source(read_config(load_json(source / _CONFIG)))
+    config = config_source(written_config(read, spec, version)).config
     left_out = []
     with folder_beside(out) as folder:
         for entry in sorted(source.iterdir()):
@@ -106,14 +107,14 @@ def write_folder(
 
 
 def written_config(
-    before: Mapping[str, object], spec: PositionSpec, version: Literal[4, 5] | None = None
-) -> dict[str, object]:
-    """The configuration with `spec` in it and how it was made, in its own spelling or `version`'s.
+    before: ConfigSource, spec: PositionSpec, version: Literal[4, 5] | None = None
+) -> PositionSpec:
+    """The configuration with `spec` in it and how it was made, in its own spelling or `version`'s,
+    read back.
 
     Raises ScheduleError where it cannot hold the spec.
     """
-    config = write_config(spec, before, version or generation_of(before))
-    return config if spec.extended is None else with_record(config, spec.extended)
+    return write_config(spec, before, version or generation_of(before.config))
 
 
 def generation_of(config: Mapping[str, object]) -> Literal[4, 5]:

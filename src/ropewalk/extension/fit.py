@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ropewalk.errors import LengthError, ModelFileError, ScheduleError
+from ropewalk.errors import LengthError, ScheduleError
 from ropewalk.extension.methods import trained_length
 from ropewalk.rope.scaling import Proportional, Scaling, Unscaled, name_of
 from ropewalk.rope.spec import (
@@ -37,19 +37,6 @@ def check(spec: PositionSpec, target: int) -> None:
             f"--to {target} is no longer than the {trained} tokens that this model was trained "
             "on; nothing has to change for it. Give a longer length, or measure it as it is with "
             "ropewalk prove"
-        )
-
-
-def check_vocabulary(spec_rows: int, highest_id: int, name: str) -> None:
-    """Raise ModelFileError when the tokenizer has ids for which the model has no row.
-
-    `spec_rows` counts the rows of the embedding table, `highest_id` is the tokenizer's last id.
-    """
-    if highest_id >= spec_rows:
-        raise ModelFileError(
-            f"the tokenizer of {name} gives ids up to {highest_id}, and the model has "
-            f"{spec_rows} rows: the two do not belong together; put the tokenizer that the model "
-            "was trained with beside it"
         )
 
 
@@ -107,7 +94,9 @@ def _unscaled(spec: PositionSpec) -> None:
         )
     claimed, trained = spec.claimed.tokens, spec.trained.tokens
     if trained is not None and claimed is not None and claimed > trained:
-        bases = " and ".join(sorted({f"{rotary.base:g}" for _, rotary in spec.rotary_groups()}))
+        bases = " and ".join(
+            sorted({f"{rotary.rope_theta:g}" for _, rotary in spec.rotary_groups()})
+        )
         raise ScheduleError(
             f"this model claims {claimed} tokens ({spec.claimed.source}) and was trained on "
             f"{trained} ({spec.trained.source}): it has been stretched already, by its base of "

@@ -6,14 +6,14 @@ measured, so that no time goes into a schedule that could not be used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ropewalk.dialects.gguf.header import GgufHeader, read_header
+from ropewalk.dialects.gguf.header import GgufHeader
 from ropewalk.dialects.gguf.write import plan_changes
-from ropewalk.dialects.hf import load_json
+from ropewalk.dialects.hf import load_json, read_config
+from ropewalk.dialects.hf.family import ConfigSource, config_source
 from ropewalk.errors import ScheduleError, UsageError
 from ropewalk.extension.methods import (
     CLOSED_FORMS,
@@ -44,12 +44,12 @@ def spelling(engine: For | None) -> Literal[4] | None:
 @short
 @dataclass(frozen=True, slots=True)
 class MadeFor:
-    """An engine, and the files that it is to serve: a folder by its `config`, or a GGUF file."""
+    """An engine, and the files that it is to serve: a folder by its configuration, or a GGUF."""
 
     engine: For
     before: PositionSpec
     target: int
-    config: Mapping[str, object] | None = None
+    source: ConfigSource | None = None
     header: GgufHeader | None = None
 
     @classmethod
@@ -60,10 +60,11 @@ class MadeFor:
         made = cls(engine, before, settings.target)
         out = settings.out
         if files.kind != "gguf":
-            return replace(made, config=load_json(files.config_path))
+            return replace(made, source=config_source(before))
         if out is None or out.suffix.lower() == ".gguf":
-            return replace(made, header=read_header(files.path))
-        return replace(made, config=load_json(dequantised(files.path) / "config.json"))
+            return replace(made, header=files.header)
+        config = load_json(dequantised(files.path) / "config.json")
+        return replace(made, source=config_source(read_config(config)))
 
     def options(self, after: PositionSpec) -> Options:
         """What the engine serves files with that say `after`, or why it cannot."""
@@ -74,10 +75,11 @@ class MadeFor:
             if self.header is not None:
                 plan_changes(after, self.header)
                 return file_options(self.engine, after, "FILE.gguf")
-            config = written_config(self.config or {}, after, spelling(self.engine))
+            source = self.source or config_source(self.before)
+            written = written_config(source, after, spelling(self.engine))
         except ScheduleError as error:
             return Options(name, "", None, str(error))
-        return folder_options(self.engine, config, after, "FOLDER")
+        return folder_options(self.engine, written, after, "FOLDER")
 
     def methods(self) -> tuple[Method, ...]:
         """The closed forms that the engine can serve. Raises UsageError where it is none."""

@@ -180,7 +180,7 @@ def extended(
         trained=Length(trained, f"the length before it was {source}"),
         claimed=Length(target, source),
     )
-    base = next(each.base for group, each in rotary if group in chosen)
+    base = next(each.rope_theta for group, each in rotary if group in chosen)
     record = Extended(
         f"ropewalk {__version__}",
         method.name,
@@ -211,8 +211,8 @@ def stretched(rotary: RotarySpec, trained: int, target: int, method: Method) -> 
     """One encoding under a method. Raises ScheduleError where its formula has no value."""
     source = f"--method {method.name}"
     if isinstance(method, RaisedBase):
-        base = method.base or critical_base(rotary.base, trained, target)
-        changed = replace(rotary, base=base, base_source=source)
+        base = method.base or critical_base(rotary.rope_theta, trained, target)
+        changed = replace(rotary, rope_theta=base, rope_theta_source=source)
     else:
         scaling = scaling_of(method, rotary, trained, target)
         changed = replace(rotary, scaling=scaling, scaling_source=source)
@@ -253,7 +253,7 @@ def critical_factors(rotary: RotarySpec, trained: int, target: int) -> tuple[flo
     and s for the others: the shape from which LongRoPE2 (2502.20082, section 3) begins its search.
     """
     s = target / trained
-    critical = critical_dimension(rotary.rotary_dim, rotary.base, trained) // 2
+    critical = critical_dimension(rotary.rotary_dim, rotary.rope_theta, trained) // 2
     return tuple(s ** (i / critical) if i < critical else s for i in range(rotary.pairs))
 
 

@@ -19,9 +19,8 @@ from ropewalk.extension.methods import Stretch, extended, trained_length
 from ropewalk.extension.skip import SkipProbe, why_not
 from ropewalk.models.rotary_tables import install, schedule_fingerprint
 from ropewalk.proof.cells import Control, Outcome, Row, Sharing
-from ropewalk.proof.facts import plan_facts
-from ropewalk.proof.identity import RECIPE, folder_name, hash_by, sharing_facts
-from ropewalk.proof.local_run import Asking, LocalRun
+from ropewalk.proof.facts import RECIPE, folder_name, hash_by, plan_facts, sharing_facts
+from ropewalk.proof.local import Asking, LocalRun
 from ropewalk.proof.loss import Reader, whole
 from ropewalk.proof.loss_run import generated
 from ropewalk.proof.plan import make_plan
@@ -29,7 +28,7 @@ from ropewalk.proof.progress import Event
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.statistics import RelativeThreshold
 from ropewalk.proof.store import Store
-from ropewalk.proof.subjects.sharable import sharable
+from ropewalk.proof.subjects.branches import sharable
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short
@@ -182,7 +181,7 @@ class Bench:
         """Ask what has no answer yet; every answer that this grid has by then.
 
         Answers that say nothing of retrieval (an error, no memory) are left out. Raises as
-        `ropewalk.proof.session.prove`, and KeyboardInterrupt when the user ends it.
+        `ropewalk.proof.prove.prove`, and KeyboardInterrupt when the user ends it.
         """
         plan = make_plan(grid.lengths, grid.depths, grid.trials, 0)
         install(self.model, candidate.spec, max(grid.lengths))

@@ -6,7 +6,7 @@ Where an engine has no options for a schedule, the reason stands in their place.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,13 +17,12 @@ from ropewalk.dialects.engines.llamacpp import LLAMACPP
 from ropewalk.dialects.engines.mlx import MLX
 from ropewalk.dialects.engines.transformers import TRANSFORMERS_5
 from ropewalk.dialects.engines.vllm import VLLM
-from ropewalk.dialects.gguf.names import ARCHITECTURE_OF
+from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF
 from ropewalk.dialects.gguf.write import check_holds
-from ropewalk.dialects.hf import load_json, read_config
+from ropewalk.dialects.hf.family import ConfigSource, config_source
 from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
-from ropewalk.models.resolve import ModelFiles
-from ropewalk.rope.spec import PositionSpec
+from ropewalk.rope.spec import PositionSpec, Source, SourceKind
 from ropewalk.short import short
 
 For = Literal["transformers", "vllm", "llamacpp", "mlx"]
@@ -68,17 +67,16 @@ class Options:
 
 
 def options(
-    files: ModelFiles, before: PositionSpec, after: PositionSpec, engine: For | None = None
+    before: PositionSpec, after: PositionSpec, engine: For | None = None
 ) -> tuple[Options, ...]:
     """What turns the original files by `after`: for each engine that has options, or for one."""
-    config = None if files.kind == "gguf" else load_json(files.config_path)
-    length = after.claimed.tokens
+    source, length = before.source, after.claimed.tokens
     found = []
-    if config is not None:
-        found.append(_options("vllm", lambda: vllm.write_overrides(after, config, length)))
+    if isinstance(source, ConfigSource):
+        found.append(_options("vllm", lambda: vllm.write_overrides(after, source, length)))
 
     def flags() -> str:
-        file = as_computed(LLAMACPP, before, config, served=length)
+        file = as_computed(LLAMACPP, before, served=length)
         return llamacpp.write_flags(after, file, length, remedy=_OTHERWISE)
 
     found.append(_options("llamacpp", flags))
@@ -86,31 +84,29 @@ def options(
 
 
 def own_options(
-    config: Mapping[str, object], after: PositionSpec, name: str, engine: For | None = None
+    written: PositionSpec, after: PositionSpec, name: str, engine: For | None = None
 ) -> tuple[Options, ...]:
-    """What serves the folder `name`, whose `config` was written to say `after`.
+    """What serves the folder `name`, whose configuration was `written` to say `after`.
 
     By `engine`, or else by vLLM and by llama.cpp.
     """
     names: tuple[For, ...] = ("vllm", "llamacpp") if engine is None else (engine,)
-    return tuple(folder_options(each, config, after, name) for each in names)
+    return tuple(folder_options(each, written, after, name) for each in names)
 
 
-def folder_options(
-    engine: For, config: Mapping[str, object], after: PositionSpec, name: str
-) -> Options:
-    """What serves the folder `name`, whose `config` says `after`, by one engine."""
+def folder_options(engine: For, written: PositionSpec, after: PositionSpec, name: str) -> Options:
+    """What serves the folder `name`, whose configuration was `written` to say `after`."""
     quoted = shlex.quote(name)
     match engine:
         case "vllm":
-            return _options(engine, lambda: vllm.write_own(after, config))
+            return _options(engine, lambda: vllm.write_own(after, config_source(written)))
         case "llamacpp":
-            return _converted(config, after, quoted)
+            return _converted(written, after, quoted)
         case "mlx":
-            return _as_it_is(engine, f"--model {quoted}", config, after)
+            return _as_it_is(engine, f"--model {quoted}", written, after)
         case "transformers":
             line = f"AutoModelForCausalLM.from_pretrained({name!r})"
-            return _as_it_is(engine, line, config, after)
+            return _as_it_is(engine, line, written, after)
 
 
 def file_options(engine: For, copy: PositionSpec, name: str) -> Options:
@@ -125,21 +121,18 @@ def file_options(engine: For, copy: PositionSpec, name: str) -> Options:
 
             return _options(engine, flags)
         case "vllm":
-            return _as_it_is(engine, f"--max-model-len {length}", None, copy)
+            return _as_it_is(engine, f"--max-model-len {length}", copy, copy)
         case _:
             line = f"AutoModelForCausalLM.from_pretrained('.', gguf_file={name!r})"
-            return _as_it_is(engine, line, None, copy)
+            return _as_it_is(engine, line, copy, copy)
 
 
-def _as_it_is(
-    engine: For, line: str, config: Mapping[str, object] | None, after: PositionSpec
-) -> Options:
+def _as_it_is(engine: For, line: str, written: PositionSpec, after: PositionSpec) -> Options:
     """An engine without options: it turns by the files as `after` says, or does not."""
 
     def same() -> str:
         length = after.claimed.tokens
-        read = after if config is None else read_config(config)
-        found = as_computed(_COMPUTED[engine], read, config, served=length)
+        found = as_computed(_COMPUTED[engine], written, served=length)
         dialect = Dialect(ENGINES[engine], _ANOTHER, most=length)
         if engine != "transformers":
             require_one_list(after, length or 0, dialect)
@@ -149,14 +142,14 @@ def _as_it_is(
     return _options(engine, same)
 
 
-def _converted(config: Mapping[str, object], after: PositionSpec, name: str) -> Options:
+def _converted(written: PositionSpec, after: PositionSpec, name: str) -> Options:
     """llama.cpp on the file that its converter makes of a folder: as it comes out, or with the
     schedule written into it where the converter loses that.
     """
     length = after.claimed.tokens
 
     def as_converted() -> str:
-        file = as_computed(LLAMACPP, read_config(config), config, served=length)
+        file = as_computed(LLAMACPP, written, served=length)
         return llamacpp.write_flags(after, file, length)
 
     def rewritten() -> str:
@@ -167,7 +160,7 @@ def _converted(config: Mapping[str, object], after: PositionSpec, name: str) -> 
                 f"such a schedule; convert the model first, and extend that file"
             )
         check_holds(after, architecture)
-        copy = replace(after, model_type=architecture, format="GGUF version 3")
+        copy = replace(after, model_type=architecture, source=Source(SourceKind.GGUF))
         file = as_computed(LLAMACPP, copy, served=length)
         return llamacpp.write_flags(after, file, length, remedy=_ANOTHER)
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ropewalk.dialects.hf import load_json
+from ropewalk.dialects.hf import load_json, read_config
+from ropewalk.dialects.hf.family import config_source
 from ropewalk.errors import StoreError
 from ropewalk.extension.card import Card
 from ropewalk.extension.fit import check
@@ -22,10 +23,10 @@ from ropewalk.extension.made_for import MadeFor, dequantised, spelling
 from ropewalk.extension.methods import CLOSED_FORMS, Method, Stretch, extended, trained_length
 from ropewalk.extension.serve import Options, file_options, options, own_options
 from ropewalk.extension.settings import AUTO, SEARCH, ExtendSettings, check_settings, is_gguf, named
-from ropewalk.extension.vocabulary import check_files
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
+from ropewalk.models.tokenizer import check_files, check_fits, highest_own
 from ropewalk.proof.progress import Event
-from ropewalk.proof.session import RUNS
+from ropewalk.proof.prove import RUNS
 from ropewalk.rope.scaling import LongRope
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short
@@ -112,7 +113,7 @@ def extend(settings: ExtendSettings, listener: Listener | None = None) -> Extens
         )  # fmt: skip
     after = extended(before, settings.target, chosen.stretch.method, chosen.stretch.headroom)
     warnings = _warnings(after)
-    served = options(files, before, after, settings.engine)
+    served = options(before, after, settings.engine)
     written = None
     if settings.out is not None:
         tell.say(f"writing {settings.out}")
@@ -229,20 +230,18 @@ def _bench(
 ) -> tuple[Bench, Path]:
     """The loaded model, and the folder that keeps what is measured."""
     tell.say("loading torch and transformers")
-    from ropewalk.extension.fit import check_vocabulary
     from ropewalk.extension.score import Bench, Facts
     from ropewalk.models.dtypes import dtype_word
     from ropewalk.models.load import check_device, load
-    from ropewalk.packing.table_rows import highest_own
-    from ropewalk.proof.as_stated import Stated, stated
     from ropewalk.proof.cells import Sharing
     from ropewalk.proof.loss_run import read_text
+    from ropewalk.proof.settings import Stated, stated
     from ropewalk.proof.tokens import Tokens
 
     text = None if settings.text is None else read_text(settings.text)
     device, dtype = check_device(settings.device, settings.dtype, files)
     loaded = load(files, device=device, dtype=dtype, say=tell.say, share=tell.share)
-    check_vocabulary(loaded.rows, highest_own(loaded.tokenizer), files.title)
+    check_fits(highest_own(loaded.tokenizer), loaded.rows, files.title)
     tokens = Tokens(loaded.tokenizer, loaded.rows)
     ids = None if text is None else tokens.encode(text, special=False, where=str(settings.text))
     word = dtype_word(dtype)
@@ -267,8 +266,9 @@ def _warnings(after: PositionSpec) -> tuple[str, ...]:
             scaling = rotary.scaling
             if scaling.short_factor != scaling.long_factor:
                 told.append(
-                    f"Prompts up to {scaling.switch_length:,} tokens and longer ones turn by "
-                    "different factors: a text that grows over that length while it is being "
+                    f"Prompts up to {scaling.original_max_position_embeddings:,} tokens and longer "
+                    "ones turn by different factors: a text that grows over that length while "
+                    "it is being "
                     "written keeps keys of the other kind, and engines that choose once for a "
                     "server read short prompts by the long factors."
                 )
@@ -292,11 +292,15 @@ def _write(
         folder, place = files.path, settings.place
         if files.kind == "gguf":
             folder = dequantised(files.path)
+            read = read_config(load_json(folder / "config.json"))
             # The cache is not to be written into through a second name.
             place = "copy"
+        else:
+            read = files.spec
         version = spelling(settings.engine)
-        config = written_config(load_json(folder / "config.json"), after, version)
-        own = own_options(config, after, out.name, settings.engine)
+        own = own_options(
+            written_config(config_source(read), after, version), after, out.name, settings.engine
+        )
         text = replace(card, own=own).markdown()
         written = write_folder(folder, after, out, place=place, card=text, version=version)
         return replace(written, serving=own)

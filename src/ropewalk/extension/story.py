@@ -18,8 +18,7 @@ from ropewalk.files import write_whole
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.progress import Event
-from ropewalk.proof.session import Listener as ProofListener
-from ropewalk.proof.session import Proof, prove
+from ropewalk.proof.prove import Proof, ProofListener, prove
 from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.statistics import AbsoluteThreshold
 from ropewalk.proof.summary import Share
@@ -219,7 +218,7 @@ def ropes(spec: PositionSpec, trained: int, target: int) -> tuple[str, ...]:
     if turned is None:
         raise ModelFileError(f"{MODEL} has no rotary layers, so no schedule stretches it")
     factor = target / trained
-    base = round(ntk_base(turned.base, turned.rotary_dim, 2 * factor))
+    base = round(ntk_base(turned.rope_theta, turned.rotary_dim, 2 * factor))
     return tuple(each.format(factor=f"{factor:g}", base=base) for each in SCHEDULES)
 
 

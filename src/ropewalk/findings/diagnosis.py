@@ -86,11 +86,11 @@ def _half_precision(case: Case) -> str:
 
 def _unscaled(case: Case) -> str:
     scaling = case.rotary.scaling
-    plain = plain_inv_freq(case.rotary.base, case.rotary.rotary_dim)
+    plain = plain_inv_freq(case.rotary.rope_theta, case.rotary.rotary_dim)
     if isinstance(scaling, Unscaled) or not _close(case.live, plain):
         return ""
     return (
-        f"{case.where} is plain rotary at base {case.rotary.base:,.10g}, although "
+        f"{case.where} is plain rotary at base {case.rotary.rope_theta:,.10g}, although "
         f"{name_of(scaling)} scaling is configured: it was set after loading, where it does "
         "nothing, or the loader dropped it (transformers does, for a GGUF). Set it before "
         "loading, or install the schedule."
@@ -99,10 +99,10 @@ def _unscaled(case: Case) -> str:
 
 def _default_base(case: Case) -> str:
     plain = plain_inv_freq(LIBRARY_BASE, case.rotary.rotary_dim)
-    if case.rotary.base == LIBRARY_BASE or not _close(case.live, plain):
+    if case.rotary.rope_theta == LIBRARY_BASE or not _close(case.live, plain):
         return ""
     return (
-        f"{case.where} is plain rotary at base 10,000, although {case.rotary.base:,.10g} is "
+        f"{case.where} is plain rotary at base 10,000, although {case.rotary.rope_theta:,.10g} is "
         "configured: the loader did not find the base. Look under which key it reads it."
     )
 
@@ -111,11 +111,14 @@ def _other_mode(case: Case) -> str:
     scaling = case.rotary.scaling
     if not isinstance(scaling, LongRope):
         return ""
-    for length, mode in ((scaling.switch_length, "short"), (scaling.switch_length + 1, "long")):
+    for length, mode in (
+        (scaling.original_max_position_embeddings, "short"),
+        (scaling.original_max_position_embeddings + 1, "long"),
+    ):
         if _close(case.live, scaled_inv_freq(case.rotary, length)):
             return (
                 f"{case.where} holds the {mode} factors, which are not those for this length; the "
-                f"switch is at {scaling.switch_length} tokens."
+                f"switch is at {scaling.original_max_position_embeddings} tokens."
             )
     return ""
 

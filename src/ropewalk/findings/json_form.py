@@ -13,7 +13,7 @@ Top level::
                      encoding {type, ...its fields; scaling {type, ...its fields}},
                      rotary | null: see below; null where no angle can be computed
     findings         list of {code, severity, text, remedy}
-    engines          where asked for: see `ropewalk.findings.engines_json`
+    engines          where asked for: see `ropewalk.findings.json_form`
 
 `rotary`: attention_factor, attention_rule, fingerprint (of the schedule at the claimed length),
 fingerprint_short (of a short prompt), critical_dimension, horizon and trained_horizon
@@ -26,18 +26,44 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ropewalk.dialects.engines import EngineView, partings
 from ropewalk.findings.result import Audit, RotaryAudit
 from ropewalk.rope.scaling import NAMES, name_of
-from ropewalk.rope.spec import IncompleteRotary, LayerGroup, RotarySpec
+from ropewalk.rope.spec import (
+    Alibi,
+    Encoding,
+    IncompleteRotary,
+    LayerGroup,
+    LearnedPositions,
+    NoPosition,
+    Recurrent,
+    RelativeBuckets,
+    RotarySpec,
+    Sinusoidal,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 SCHEMA = "ropewalk.audit/1"
+
+ENCODINGS: dict[type[Encoding], str] = {
+    RotarySpec: "Rotary",
+    IncompleteRotary: "IncompleteRotary",
+    Alibi: "Alibi",
+    LearnedPositions: "LearnedPositions",
+    Sinusoidal: "Sinusoidal",
+    RelativeBuckets: "RelativeBuckets",
+    NoPosition: "NoPosition",
+    Recurrent: "Recurrent",
+}
+"""What each encoding is called in a document."""
 
 
 def to_json(audit: Audit) -> dict[str, Json]:
@@ -72,7 +98,7 @@ def _group(group: LayerGroup, part: RotaryAudit | None) -> dict[str, Json]:
         "layers": list(group.layers),
         "window": None if group.window is None else _fields(group.window),
         "softmax": _fields(group.softmax),
-        "encoding": {"type": type(group.encoding).__name__, **encoding},
+        "encoding": {"type": ENCODINGS[type(group.encoding)], **encoding},
         "rotary": None if part is None else _rotary(part),
     }
 
@@ -106,3 +132,30 @@ def _plain(value: object) -> Json:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _fields(value)
     raise TypeError(f"{type(value).__name__} has no JSON form here")
+
+
+def engines_json(views: Sequence[EngineView]) -> dict[str, Json]:
+    """`views` and where every two of them part, for `json.dumps(..., allow_nan=False)`."""
+    found = [*partings(views, short=True), *partings(views)]
+    return {
+        "views": [_view(view) for view in views],
+        "partings": [{**dataclasses.asdict(each), "agree": each.agree} for each in found],
+    }
+
+
+def _view(view: EngineView) -> dict[str, Json]:
+    prompt = () if view.prompt is None else view.prompt.inv_freq
+    return {
+        "engine": view.engine,
+        "group": view.group,
+        "rope_theta": view.rope_theta,
+        "attention_factor": view.attention_factor,
+        "softmax_factor": view.softmax_factor,
+        "trained": view.trained,
+        "ignored": list(view.ignored),
+        "rules": list(view.rules),
+        "claim_length": view.claim_length,
+        "inv_freq": list(view.inv_freq) or None,
+        "prompt_length": view.prompt_length,
+        "inv_freq_prompt": list(prompt) or None,
+    }

@@ -103,7 +103,7 @@ def how_obtained(spec: PositionSpec, trained: Length) -> Origin:
     if record is None:
         return _by_schedule(spec, trained)
     if still_holds(record, spec):
-        return by_record(record, getattr(_leading(spec), "base", None))
+        return by_record(record, getattr(_leading(spec), "rope_theta", None))
     return changed_since(record, _by_schedule(spec, trained))
 
 
@@ -114,9 +114,9 @@ def _by_schedule(spec: PositionSpec, trained: Length) -> Origin:
     scaling = rotary.scaling
     match scaling:
         case Unscaled() | Proportional(factor=1.0):
-            if rotary.base is None:
+            if rotary.rope_theta is None:
                 return Origin("unknown", "Unknown: the file does not give the base.")
-            return _by_base(spec, trained, rotary.base)
+            return _by_base(spec, trained, rotary.rope_theta)
         case Yarn():
             return _by_yarn(spec, scaling)
         case PairDivisors():
@@ -133,7 +133,7 @@ def _leading(spec: PositionSpec) -> RotarySpec | IncompleteRotary | None:
         scaled = (
             isinstance(encoding, RotarySpec | IncompleteRotary) and encoding.scaling != UNSCALED
         )
-        return not scaled, group.window is not None, -(getattr(encoding, "base", None) or 0.0)
+        return not scaled, group.window is not None, -(getattr(encoding, "rope_theta", None) or 0.0)
 
     found = [g for g in spec.groups if isinstance(g.encoding, RotarySpec | IncompleteRotary)]
     if not found:
@@ -170,7 +170,7 @@ def _by_base(spec: PositionSpec, trained: Length, base: float) -> Origin:
 
 
 def _by_yarn(spec: PositionSpec, yarn: Yarn) -> Origin:
-    what = f"factor {yarn.factor:g} from {yarn.ramp_length} tokens"
+    what = f"factor {yarn.factor:g} from {yarn.original_max_position_embeddings} tokens"
     for family, report in YARN_TRAINED.items():
         if spec.model_type.startswith(family):
             return Origin(
@@ -194,7 +194,8 @@ def _by_divisors(rotary: RotarySpec | IncompleteRotary, scaling: PairDivisors) -
         return Origin(
             "llama3",
             f"llama3 rule: the file's divisors are those of factor {rule.factor:g} at reference "
-            f"length {rule.anchor_length}; the rule's own numbers are not in the file.",
+            f"length {rule.original_max_position_embeddings}; the rule's own numbers are not "
+            "in the file.",
         )
     return Origin(
         "pair-divisors",
@@ -212,8 +213,8 @@ def baked_llama3(rotary: RotarySpec, scaling: PairDivisors) -> Llama3 | None:
     if len(scaling.divisors) != rotary.pairs or not 1.0 < scaling.divisors[-1] <= checks.MOST:
         return None
     rule = Llama3(float(round(scaling.divisors[-1], 3)), 1.0, 4.0, 8192)
-    as_rule = RotarySpec(rotary.head_dim, rotary.rotary_dim, rotary.base, scaling=rule)
-    plain = plain_inv_freq(rotary.base, rotary.rotary_dim)
+    as_rule = RotarySpec(rotary.head_dim, rotary.rotary_dim, rotary.rope_theta, scaling=rule)
+    plain = plain_inv_freq(rotary.rope_theta, rotary.rotary_dim)
     made = [p / f for p, f in zip(plain, scaled_inv_freq(as_rule), strict=True)]
     close = all(abs(m - d) <= 1e-4 * d for m, d in zip(made, scaling.divisors, strict=True))
     return rule if close else None
@@ -223,7 +224,7 @@ def _by_scaling(spec: PositionSpec, scaling: Scaling) -> Origin:
     match scaling:
         case Linear(factor=factor) | Proportional(factor=factor):
             return _linear(spec, factor)
-        case Llama3(factor=factor, anchor_length=anchor):
+        case Llama3(factor=factor, original_max_position_embeddings=anchor):
             return Origin(
                 "llama3",
                 f"llama3 rule: slow pairs divided by {factor:g}, reference length {anchor}. Meta "
@@ -235,13 +236,13 @@ def _by_scaling(spec: PositionSpec, scaling: Scaling) -> Origin:
                 "longrope with equal short and long factors: a fixed rescaling of each pair at "
                 "every length, not an extension by itself.",
             )
-        case LongRope(switch_length=switch):
+        case LongRope(original_max_position_embeddings=switch):
             return Origin(
                 "longrope",
                 f"longrope: a searched divisor for each pair, long ones past {switch} tokens. The "
                 "file does not say how much training followed.",
             )
-        case DynamicNtk(anchor_length=anchor):
+        case DynamicNtk(max_position_embeddings=anchor):
             return Origin(
                 "dynamic",
                 f"Dynamic NTK: as trained up to {anchor} tokens, and a base that grows with the "
@@ -253,13 +254,13 @@ def _by_scaling(spec: PositionSpec, scaling: Scaling) -> Origin:
                 f"NTK-aware base, the slowest pair divided by {factor:g}. Nothing says whether "
                 "the model was trained with it.",
             )
-        case NtkByParts(factor=factor, trained_length=length):
+        case NtkByParts(factor=factor, original_max_position_embeddings=length):
             return Origin(
                 "ntk-by-parts",
                 f"NTK by parts (factor {factor:g} from {length} tokens), as YaRN's paper has it. "
                 "Nothing says whether the model was trained with it.",
             )
-        case LargerBase(base=base):
+        case LargerBase(rope_theta=base):
             return Origin(
                 "larger-base",
                 f"Larger base: raised to {base:,.10g} afterwards. Nothing says whether the model "

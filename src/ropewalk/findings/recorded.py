@@ -36,7 +36,7 @@ def still_holds(record: Extended, spec: PositionSpec) -> bool:
 def by_record(record: Extended, base: float | None) -> Origin:
     """The origin that a record tells; `base` is the one in the file now."""
     s = record.made_for / record.trained
-    raised = "" if base is None else f"from {record.base:,.10g} to {base:,.10g}"
+    raised = "" if base is None else f"from {record.rope_theta:,.10g} to {base:,.10g}"
     match record.method:
         case "base":
             what = f"Larger base: raised {raised}"

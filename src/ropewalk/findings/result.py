@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.diagnostics import PairRow
-from ropewalk.rope.spec import LayerGroup, Length, PositionSpec, RotarySpec
+from ropewalk.rope.spec import Finding, LayerGroup, Length, PositionSpec, RotarySpec
 from ropewalk.short import short, short_with
-
-Severity = Literal["warning", "note"]
-
-
-@short
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing to know: what and why in `text`, what to do in `remedy` ("" for nothing).
-
-    `code` is stable. "warning" asks the user to act, "note" tells.
-    """
-
-    code: str
-    severity: Severity
-    text: str
-    remedy: str
+from ropewalk.shown import Shown
 
 
 @short
@@ -80,7 +64,7 @@ class RotaryAudit:
 
 @short_with("name", "origin", "trained", "findings")
 @dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(Shown):
     """Everything that is known of one model's positions.
 
     `trained` is the trained length used in the numbers: the stated one, or a guess with

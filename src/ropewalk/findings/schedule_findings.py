@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ropewalk.findings.result import Finding, Origin, RotaryAudit
+from ropewalk.findings.result import Origin, RotaryAudit
 from ropewalk.rope.frequencies import yarn_mscale
 from ropewalk.rope.scaling import (
     DynamicNtk,
@@ -16,7 +16,7 @@ from ropewalk.rope.scaling import (
     Scaling,
     Yarn,
 )
-from ropewalk.rope.spec import IncompleteRotary, Length, PositionSpec, RotarySpec
+from ropewalk.rope.spec import Finding, IncompleteRotary, Length, PositionSpec, RotarySpec
 
 LENGTH_TOLERANCE = 0.01
 """Lengths within one per cent agree: configurations round them."""
@@ -84,7 +84,7 @@ def _factor_and_lengths(spec: PositionSpec, trained: Length, scaling: Scaling) -
                 f"{claimed} is claimed, a ratio of {claimed / trained.tokens:g}.",
                 "Find out which of the three numbers training used; engines follow the factor.",
             )
-        case Llama3(factor=factor, anchor_length=anchor):
+        case Llama3(factor=factor, original_max_position_embeddings=anchor):
             reach = factor * anchor
             if _agree(reach, claimed):
                 return
@@ -106,10 +106,10 @@ def _short_prompts(scaling: Scaling, origin: Origin) -> Iterator[Finding]:
         yield Finding(
             "static-yarn",
             "note",
-            f"YaRN is static: it also changes prompts within {scaling.ramp_length} "
-            "tokens, often for the worse.",
+            "YaRN is static: it also changes prompts within "
+            f"{scaling.original_max_position_embeddings} tokens, often for the worse.",
             "If the model was not trained with it, serve shorter prompts from a copy without the "
-            f"scaling (--rope none) that claims {scaling.ramp_length} tokens.",
+            f"scaling (--rope none) that claims {scaling.original_max_position_embeddings} tokens.",
         )
     if isinstance(scaling, LongRope) and any(f != 1.0 for f in scaling.short_factor):
         low, high = min(scaling.short_factor), max(scaling.short_factor)
@@ -128,20 +128,22 @@ def _length_dependence(spec: PositionSpec, scaling: Scaling) -> Iterator[Finding
         yield Finding(
             "depends-on-length",
             "note",
-            f"past {scaling.anchor_length} tokens the base grows with the prompt. Keys "
+            f"past {scaling.max_position_embeddings} tokens the base grows with the prompt. Keys "
             "cached before do not match later queries; engines differ: transformers recomputes "
             "with each call, vLLM fixes one length at load.",
-            f"Stay within {scaling.anchor_length} tokens, or fix one base for all lengths.",
+            f"Stay within {scaling.max_position_embeddings} tokens, or fix one base for all "
+            "lengths.",
         )
     if not isinstance(scaling, LongRope) or scaling.short_factor == scaling.long_factor:
         return
-    if claimed is not None and claimed <= scaling.switch_length:
+    if claimed is not None and claimed <= scaling.original_max_position_embeddings:
         return
     yield Finding(
         "depends-on-length",
         "warning",
-        f"the factors switch past {scaling.switch_length} tokens. Keys cached before the "
-        "switch do not match later queries; engines differ: transformers chooses with each call, "
+        f"the factors switch past {scaling.original_max_position_embeddings} tokens. Keys cached "
+        "before the switch do not match later queries; engines differ: transformers chooses with "
+        "each call, "
         "vLLM once at load, mlx always takes the long factors.",
         "Choose the mode by the longest length that a conversation will reach, before it starts.",
     )
@@ -196,14 +198,17 @@ def _unseen_by_longrope(spec: PositionSpec, text: str, scaling: LongRope) -> Ite
         "them may have shown them.",
         "Read the model's report for the lengths of its last training.",
     )
-    widest, needed = max(scaling.long_factor), (spec.claimed.tokens or 0) / scaling.switch_length
+    widest, needed = (
+        max(scaling.long_factor),
+        (spec.claimed.tokens or 0) / scaling.original_max_position_embeddings,
+    )
     if widest < needed and not _agree(widest, needed):
         yield Finding(
             "long-factors-short",
             "warning",
             f"the long factors reach {widest:g} at most, and {spec.claimed.tokens} tokens are "
-            f"{needed:g} times {scaling.switch_length}: the slowest pairs are not stretched as far "
-            "as the claim.",
+            f"{needed:g} times {scaling.original_max_position_embeddings}: the slowest pairs are "
+            "not stretched as far as the claim.",
             "Compare the list with the publisher's file; if it is so there, stay within the "
             "original length.",
         )
@@ -219,7 +224,7 @@ def _base_need(trained: Length, part: RotaryAudit) -> Iterator[Finding]:
     yield Finding(
         "horizon-below-trained",
         "note",
-        f"base {part.rotary.base:,.10g} has its similarity horizon at "
+        f"base {part.rotary.rope_theta:,.10g} has its similarity horizon at "
         f"{horizon.tokens} tokens, below the {guessed}trained length {trained.tokens}. A "
         "diagnostic, not a verdict: many good models are like this.",
         f"Prove retrieval beyond {horizon.tokens} tokens.",

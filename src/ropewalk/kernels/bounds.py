@@ -1,8 +1,9 @@
 """Integers that name rows: what may name them, and the sentence for one that names none.
 
-Run eagerly, a wrong value is a PositionError that says where it stands; reading the values
-waits for the device. Under `torch.compile`, and while a CUDA graph is recorded, the same
-condition is an asynchronous assert: no graph break and no wait, and a message without the place.
+Run eagerly, a wrong value is an error (RowError for token ids, PositionError for positions) that
+says where it stands; reading the values waits for the device. Under `torch.compile`, and while a
+CUDA graph is recorded, the same condition is an asynchronous assert: no graph break and no wait,
+and a message without the place.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from weakref import ReferenceType, ref
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, RowError, TensorError, UsageError
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 """What ids and positions may be: half precision already confuses position 257 with 256."""
@@ -23,11 +24,18 @@ PLACES = {1: ("column",), 2: ("row", "column"), 3: ("axis", "row", "column")}
 """What the dimensions of ids are called, by their number."""
 
 
-def check_bounds(ids: Tensor, what: str, low: int, high: int | None, why: str) -> None:
+def check_bounds(
+    ids: Tensor,
+    what: str,
+    low: int,
+    high: int | None,
+    why: str,
+    error: type[UsageError] = PositionError,
+) -> None:
     """Refuse integers (sequence,), (batch, sequence) or (axes, ...) outside `low` to `high`.
 
     Both bounds are included; None for no upper one. `what` names the tensor in the message, and
-    `why` ends it. A tensor without values (meta device) passes. Raises PositionError, run
+    `why` ends it. A tensor without values (meta device) passes. Raises `error`, run
     eagerly, with the place of the first value out of bounds; otherwise asserts on the device.
     """
     if ids.is_meta or passed(ids, (low, high)):
@@ -37,7 +45,7 @@ def check_bounds(ids: Tensor, what: str, low: int, high: int | None, why: str) -
         allowed = f"at least {low}" if high is None else f"{low} to {high}"
         torch._assert_async(~wrong.any(), f"{what} must be {allowed}; {why}")
     elif bool(wrong.any()):
-        raise PositionError(_located(ids, wrong, what, low, high, why))
+        raise error(_located(ids, wrong, what, low, high, why))
     note_passed(ids, (low, high))
 
 
@@ -68,19 +76,19 @@ def _remembers(ids: Tensor) -> bool:
 def check_token_ids(ids: Tensor) -> None:
     """Refuse token ids that are no integers (batch, sequence) or (sequence,); reads no value.
 
-    Raises PositionError.
+    Raises TensorError.
     """
     if not isinstance(ids, Tensor):
-        raise PositionError(
+        raise TensorError(
             f"token ids are of type {type(ids).__name__}; they name rows of the table: pass "
             "an int64 tensor"
         )
     if ids.dtype not in INTEGERS:
-        raise PositionError(
+        raise TensorError(
             f"token ids have dtype {ids.dtype}; they name rows of the table: pass an int64 tensor"
         )
     if ids.dim() not in (1, 2):
-        raise PositionError(
+        raise TensorError(
             f"token ids have shape {tuple(ids.shape)}; allowed are (batch, sequence) and "
             "(sequence,)"
         )
@@ -89,7 +97,7 @@ def check_token_ids(ids: Tensor) -> None:
 def check_token_rows(ids: Tensor, rows: int) -> None:
     """Refuse token ids, as `check_bounds` does, that name none of the `rows` of a table."""
     why = f"the table has {rows} rows; use the tokenizer that belongs to it, or a longer table"
-    check_bounds(ids, "the tensor of token ids", 0, rows - 1, why)
+    check_bounds(ids, "the tensor of token ids", 0, rows - 1, why, RowError)
 
 
 def check_position_rows(position_ids: Tensor, rows: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ropewalk.errors import UsageError
+from ropewalk.errors import TensorError
 from ropewalk.kernels.arrays import BFLOAT16, Array, singles
 from ropewalk.kernels.cpu import cosines as compiled
 
@@ -30,13 +30,13 @@ def cosines(rows: Array, queries: Array) -> tuple[Array, Array]:
     Raises UsageError for shapes or dtypes that do not fit.
     """
     if rows.ndim != 2 or queries.ndim != 2 or rows.shape[1] != queries.shape[1]:
-        raise UsageError(
+        raise TensorError(
             f"rows are {rows.shape} and queries {queries.shape}; they are (rows, width) and "
             "(queries, width), of one width"
         )
     floating = rows.dtype.kind == "f" or rows.dtype == BFLOAT16
     if not floating or queries.dtype != np.float32:
-        raise UsageError(
+        raise TensorError(
             f"rows are {rows.dtype} and queries {queries.dtype}; rows hold floating point "
             "numbers, queries float32"
         )

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, RowError, TensorError, UsageError
 from ropewalk.kernels import reference
 from ropewalk.kernels.bounds import (
     INTEGERS,
@@ -49,14 +49,14 @@ def lookup(
     Differentiable in `table` and `added`; tokens of one row are summed in fp32 at least. Rows
     `padding_idx` and `added_padding_idx` take no gradient.
 
-    Raises PositionError for an id or a position without a row, with its place, and for
-    arguments that do not fit one another.
+    Raises RowError or PositionError for an id or a position without a row, with its place, and
+    UsageError or TensorError for arguments that do not fit one another.
     """
     _check_table(table)
     check_token_ids(ids)
     factor = 1.0 if scale is None else float(scale)
     if not math.isfinite(factor):
-        raise PositionError(f"scale is {scale}; it must be a finite number, or None for no scale")
+        raise UsageError(f"scale is {scale}; it must be a finite number, or None for no scale")
     _check_added(ids, table, added, position_ids)
     padding = _padding(padding_idx, table, "padding_idx")
     added_padding = _padding(added_padding_idx, added, "added_padding_idx")
@@ -77,7 +77,7 @@ def _is_transformed(tensor: Tensor | None) -> bool:
 def _check_table(table: Tensor) -> None:
     """Refuse what is no table (rows, d) of floating point."""
     if table.dim() != 2 or not table.is_floating_point():
-        raise PositionError(
+        raise TensorError(
             f"the table is {tuple(table.shape)} of {table.dtype}; it must be (rows, d), floating "
             "point"
         )
@@ -90,25 +90,25 @@ def _check_added(
     width = table.shape[1]
     if added is None:
         if position_ids is not None:
-            raise PositionError("position_ids is given without `added`, the table it names rows of")
+            raise UsageError("position_ids is given without `added`, the table it names rows of")
         return
     if not added.is_floating_point():
-        raise PositionError(f"added has dtype {added.dtype}; what is added is floating point")
+        raise TensorError(f"added has dtype {added.dtype}; what is added is floating point")
     if position_ids is None:
         allowed = ((ids.shape[-1], width), (1, ids.shape[-1], width), (*ids.shape, width))
         if tuple(added.shape) not in (allowed if ids.dim() == 2 else allowed[:1]):
-            raise PositionError(
+            raise TensorError(
                 f"added has shape {tuple(added.shape)}; for ids {tuple(ids.shape)} ready rows are "
                 f"{allowed[0]} or {allowed[-1]}; a table of positions takes position_ids"
             )
         return
     if added.dim() != 2 or added.shape[1] != width:
-        raise PositionError(
+        raise TensorError(
             f"added has shape {tuple(added.shape)}; with position_ids it is a table (positions, "
             f"{width})"
         )
     if position_ids.dtype not in INTEGERS:
-        raise PositionError(
+        raise TensorError(
             f"position_ids has dtype {position_ids.dtype}; positions are integers: pass an int64 "
             "tensor"
         )
@@ -121,12 +121,12 @@ def _check_added(
 
 
 def _padding(index: int | None, table: Tensor | None, name: str) -> int:
-    """The row that takes no gradient, -1 for none. Raises PositionError for one not there."""
+    """The row that takes no gradient, -1 for none. Raises RowError for one not there."""
     if index is None:
         return -1
     rows = 0 if table is None else table.shape[0]
     if not 0 <= index < rows:
-        raise PositionError(f"{name} is {index}; the table has rows 0 to {rows - 1}")
+        raise RowError(f"{name} is {index}; the table has rows 0 to {rows - 1}")
     return index
 
 

@@ -56,8 +56,8 @@ def lookup(
 
     `table` (rows, d); added rows (positions, d) with position ids, or ready ones (..., sequence,
     d). The product is rounded to the table's dtype, then the sum, each from fp32 at least. The
-    last two name rows that take no gradient, -1 for no such row. Raises PositionError for an id
-    or a position without a row.
+    last two name rows that take no gradient, -1 for no such row. Raises RowError for an id,
+    PositionError for a position, without a row.
     """
     check_token_rows(ids, table.shape[0])
     padding = padding_idx if padding_idx >= 0 else None

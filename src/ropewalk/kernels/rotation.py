@@ -17,7 +17,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import TensorError, UsageError
 from ropewalk.kernels import rotation_ops as ops
 from ropewalk.rope.spec import Layout
 
@@ -65,7 +65,7 @@ def rotate(
 
     `in_place` overwrites q and k and returns them: for inference, where it saves a copy of both.
 
-    Raises PositionError for shapes, dtypes or devices that do not fit; in place also for tensors
+    Raises TensorError for shapes, dtypes or devices that do not fit; in place also for tensors
     that autograd follows, and expanded ones, several of whose elements share a place in memory.
     """
     _check(q, k, cos, sin, layout, k_cos, k_sin)
@@ -113,11 +113,11 @@ def _check(
 ) -> None:
     """Refuse what `rotate` says it refuses."""
     if layout not in ("half", "interleaved"):
-        raise PositionError(f"layout is {layout!r}; channels are paired 'half' or 'interleaved'")
+        raise UsageError(f"layout is {layout!r}; channels are paired 'half' or 'interleaved'")
     _check_operand(q, cos, sin, "q")
     if (k_cos is None) != (k_sin is None):
         given, missing = ("k_cos", "k_sin") if k_sin is None else ("k_sin", "k_cos")
-        raise PositionError(f"{given} was given without {missing}; keys' tables come together")
+        raise UsageError(f"{given} was given without {missing}; keys' tables come together")
     if k is not None and k_cos is not None and k_sin is not None:
         _check_operand(k, k_cos, k_sin, "k", "k_")
     elif k is not None:
@@ -127,16 +127,16 @@ def _check(
 def _check_operand(x: Tensor, cos: Tensor, sin: Tensor, name: str, tables: str = "") -> None:
     """Refuse `x` (called `name`) and tables (called `tables` + cos and sin) that do not fit."""
     if x.dim() != 4:
-        raise PositionError(
+        raise TensorError(
             f"{name} has shape {tuple(x.shape)}; what is rotated is (batch, heads, sequence, "
             "head_dim), a view with any strides"
         )
     if x.dtype not in DTYPES:
-        raise PositionError(
+        raise TensorError(
             f"{name} has dtype {x.dtype}; it may be float32, bfloat16, float16 or float64"
         )
     if cos.shape != sin.shape or cos.dtype != sin.dtype:
-        raise PositionError(
+        raise TensorError(
             f"{tables}cos is {tuple(cos.shape)} of {cos.dtype} and {tables}sin "
             f"{tuple(sin.shape)} of {sin.dtype}; both have one shape and one dtype"
         )
@@ -144,27 +144,27 @@ def _check_operand(x: Tensor, cos: Tensor, sin: Tensor, name: str, tables: str =
     shape = cos.shape
     rows = shape[0] if len(shape) == 3 else 1
     if len(shape) not in (2, 3) or rows not in (1, batch) or shape[-2] != length:
-        raise PositionError(
+        raise TensorError(
             f"{tables}cos has shape {tuple(shape)} and {name} {tuple(x.shape)}; tables are "
             f"({length}, pairs), or ({batch}, {length}, pairs) with rows of their own"
         )
     if 2 * shape[-1] > head_dim:
-        raise PositionError(
+        raise TensorError(
             f"{tables}cos rotates {shape[-1]} pairs and {name} has {head_dim} channels; at most "
             f"{head_dim // 2} pairs fit"
         )
     if cos.dtype not in (torch.float32, torch.float64):
-        raise PositionError(
+        raise TensorError(
             f"{tables}cos has dtype {cos.dtype}; tables are float32, or float64: build them wide "
             "and round the result alone"
         )
     if cos.device != x.device or sin.device != x.device:
-        raise PositionError(
+        raise TensorError(
             f"{name} is on {x.device}, {tables}cos on {cos.device} and {tables}sin on "
             f"{sin.device}; move them to one device"
         )
     if cos.requires_grad or sin.requires_grad:
-        raise PositionError(
+        raise TensorError(
             f"{tables}cos or sin requires a gradient; tables are constants here: detach them, or "
             "rotate with ropewalk.kernels.reference.rotate, which differentiates everything"
         )
@@ -173,12 +173,12 @@ def _check_operand(x: Tensor, cos: Tensor, sin: Tensor, name: str, tables: str =
 def _check_writable(name: str, x: Tensor) -> None:
     """Refuse a tensor that cannot be overwritten."""
     if x.requires_grad and torch.is_grad_enabled():
-        raise PositionError(
+        raise TensorError(
             f"{name} of shape {tuple(x.shape)} requires a gradient and would be overwritten; "
             "train without in_place, or rotate in place under torch.no_grad()"
         )
     if shares_memory(x):
-        raise PositionError(
+        raise TensorError(
             f"{name} has shape {tuple(x.shape)} and strides {x.stride()}: elements share "
             "memory and cannot be rotated in place; leave in_place out, or take q.contiguous()"
         )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ropewalk.dialects.hf import load_json
 from ropewalk.errors import RopewalkError, UsageError
 from ropewalk.models.resolve import ModelFiles
 
@@ -86,7 +85,7 @@ def stored_dtype(files: ModelFiles) -> str | None:
     if files.kind == "gguf":
         return None
     try:
-        config = load_json(files.config_path)
+        config = files.config
     except RopewalkError:
         # Whoever loads the model says better what is wrong with it.
         return None

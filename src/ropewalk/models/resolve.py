@@ -10,12 +10,14 @@ import contextlib
 import importlib.util
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from ropewalk.dialects.gguf import read_gguf
+from ropewalk.dialects.gguf import read_header, spec_of_header
+from ropewalk.dialects.gguf.header import GgufHeader
 from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.errors import ConfigError, UnknownModelError
 from ropewalk.rope.spec import PositionSpec
@@ -66,11 +68,12 @@ _KINDS = (
 
 
 @short
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelFiles:
     """Where a model lies. `path` is a GGUF file, a config.json, or a folder with one.
 
-    `title` is what to call it in reports.
+    `title` is what to call it in reports. What is read of the files is read when first asked for,
+    and kept.
     """
 
     name: str
@@ -82,6 +85,28 @@ class ModelFiles:
     def config_path(self) -> Path:
         """The configuration that is read, of a folder or a config; the file itself for a GGUF."""
         return self.path / "config.json" if self.kind == "folder" else self.path
+
+    @cached_property
+    def config(self) -> Mapping[str, object]:
+        """The parsed configuration, of a folder or a config. Raises ConfigError without one."""
+        return load_json(self.config_path)
+
+    @cached_property
+    def header(self) -> GgufHeader:
+        """The header of a GGUF file. Raises GgufError for another file."""
+        return read_header(self.path)
+
+    @cached_property
+    def spec(self) -> PositionSpec:
+        """As `read_spec`."""
+        if self.kind == "gguf":
+            return spec_of_header(self.header)
+        tokenizer = self.config_path.parent / "tokenizer_config.json"
+        return read_config(
+            self.config,
+            load_json(tokenizer) if tokenizer.is_file() else None,
+            where=str(self.config_path),
+        )
 
 
 def resolve(name: str) -> ModelFiles:
@@ -117,15 +142,7 @@ def read_spec(files: ModelFiles) -> PositionSpec:
 
     Raises ConfigError or GgufError for files that cannot be read.
     """
-    if files.kind == "gguf":
-        return read_gguf(files.path)
-    config = files.config_path
-    tokenizer = config.parent / "tokenizer_config.json"
-    return read_config(
-        load_json(config),
-        load_json(tokenizer) if tokenizer.is_file() else None,
-        where=str(config),
-    )
+    return files.spec
 
 
 def _from_path(name: str, path: Path) -> ModelFiles:

@@ -12,7 +12,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import ScheduleMismatchError
-from ropewalk.findings.tables import compare_tables, live_tables
+from ropewalk.findings.live import compare_tables, live_tables
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import frequencies, schedule
 from ropewalk.rope.frequencies import schedule_fingerprint as schedule_fingerprint

@@ -148,12 +148,12 @@ class Layout:
           goes on where it stopped.
         - "running": the row counts through, as if it were one document.
 
-        Raises PositionError for another word.
+        Raises UsageError for another word.
         """
         import torch
 
         if counting not in ("reset", "document", "running"):
-            raise PositionError(
+            raise UsageError(
                 f"counting {counting!r} is not known; there are 'reset', 'document' and 'running'"
             )
         positions = torch.zeros(self.length, dtype=torch.int64)

@@ -50,14 +50,3 @@ def padding_of(tokenizer: Any, rows: int | None) -> int:
     known = (tokenizer.pad_token_id, tokenizer.eos_token_id)
     fitting = (i for i in known if i is not None and (rows is None or i < rows))
     return int(next(fitting, 0))
-
-
-def highest_own(tokenizer: Any) -> int:
-    """The highest id of a tokenizer's vocabulary, without tokens that were added to it; -1 for
-    none.
-
-    Added tokens may be without a row as long as no text holds them; a vocabulary that goes beyond
-    the table is another model's.
-    """
-    added = set(tokenizer.get_added_vocab().values())
-    return max((i for i in tokenizer.get_vocab().values() if i not in added), default=-1)

@@ -1,7 +1,7 @@
 """Positional encodings as torch modules, a file each, behind the interface of `base`.
 
 A value of `ropewalk.rope.spec` says what an encoding is; the module of the same name here
-computes it: `positions.Rotary(spec.RotarySpec(head_dim=64, rotary_dim=64, 10_000.0))`.
+computes it: `positions.Rotary(spec.RotarySpec(head_dim=64, rotary_dim=64, rope_theta=10_000.0))`.
 """
 
 from ropewalk.positions.axes import Axial, Chunked, Interleaved, OneAxis

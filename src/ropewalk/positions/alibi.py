@@ -21,7 +21,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import TensorError, UsageError
 from ropewalk.positions.base import Description, ScoreFeatures
 from ropewalk.positions.relative import RelativeBias, check_pair
 from ropewalk.rope.diagnostics import alibi_slopes
@@ -71,7 +71,7 @@ class Alibi(RelativeBias):
     `heads` are the heads here; with tensor parallelism `first_head` is the number of the first
     of them and `total_heads` the model's, since slopes go by the global number. `max_bias` is
     the exponent of the smallest slope (8 in the paper). The causal form rewards keys after their
-    query, so attention takes it only with a causal mask. Raises PositionError.
+    query, so attention takes it only with a causal mask. Raises UsageError.
     """
 
     def __init__(
@@ -87,20 +87,20 @@ class Alibi(RelativeBias):
         super().__init__(heads)
         total = first_head + heads if total_heads is None else total_heads
         if first_head and total_heads is None:
-            raise PositionError(
+            raise UsageError(
                 f"first_head is {first_head} and total_heads is not given; slopes depend on the "
                 "number of heads of the whole model"
             )
         if not 0 <= first_head <= total - heads:
-            raise PositionError(
+            raise UsageError(
                 f"heads {first_head} to {first_head + heads - 1} are not among the {total} heads "
                 "of the model; see first_head and total_heads"
             )
         if not 0 < max_bias < math.inf:
-            raise PositionError(f"max_bias is {max_bias}; it is a finite number above 0, often 8")
+            raise UsageError(f"max_bias is {max_bias}; it is a finite number above 0, often 8")
         rules = {"reference": alibi_slopes, "geometric": geometric_slopes}
         if slopes not in rules:
-            raise PositionError(f"slopes is {slopes!r}; allowed: {', '.join(map(repr, rules))}")
+            raise UsageError(f"slopes is {slopes!r}; allowed: {', '.join(map(repr, rules))}")
         self.symmetric = symmetric
         self.causal_only = not symmetric
         self.slopes = rules[slopes](total, max_bias)[first_head : first_head + heads]
@@ -126,14 +126,15 @@ class Alibi(RelativeBias):
     ) -> ScoreFeatures | None:
         """The causal bias as 2 to 8 features in `dtype`, in fp64 16 or 24; None where symmetric.
 
-        Raises PositionError for a dtype without a form, or a position that it cannot hold.
+        Raises TensorError for a dtype without a form, PositionError for a position that it
+        cannot hold.
         """
         if self.symmetric:
             return None
         form = _FORMS.get(dtype)
         if form is None:
             names = ", ".join(str(known).removeprefix("torch.") for known in _FORMS)
-            raise PositionError(f"ALiBi's features are not known in {dtype}; allowed: {names}")
+            raise TensorError(f"ALiBi's features are not known in {dtype}; allowed: {names}")
         why = f"features in {dtype} hold no later position exactly; use another dtype"
         check_pair(q_position_ids, k_position_ids, high=form.limit - 1, why=why)
         parts = _split([slope / scale for slope in self.slopes], form)

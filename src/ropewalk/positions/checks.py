@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import PositionError, TensorError
 from ropewalk.kernels.bounds import INTEGERS, PLACES, check_bounds, reads_values
 
 __all__ = ["INTEGERS", "check_axes", "check_fit", "check_positions", "reads_values"]
@@ -30,11 +30,12 @@ def check_positions(
     message and `why` ends it: the reason for the bounds, and what to do. A tensor without
     values (meta device) passes on dtype and shape.
 
-    Raises PositionError for another dtype or rank, and, run eagerly, with the place of the first
-    value out of bounds. Compiled, an out-of-bounds value fails an assert on the device.
+    Raises TensorError for another dtype, PositionError for another rank and, run eagerly, with
+    the place of the first value out of bounds. Compiled, such a value fails an assert on the
+    device.
     """
     if ids.dtype not in INTEGERS:
-        raise PositionError(
+        raise TensorError(
             f"{what} has dtype {ids.dtype}; positions are integers, since floating point loses "
             "count (bfloat16 cannot hold 257): pass an int64 tensor"
         )

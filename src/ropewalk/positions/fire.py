@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.positions.base import Description, PositionEncoding
 from ropewalk.positions.relative import check_pair, widened
 
@@ -24,7 +24,7 @@ class Fire(PositionEncoding):
 
     `width` is the hidden layer's, `initial_threshold` L and `initial_c` c at the start; c and a
     multiplier of L are trained, and enter as |c| and |L|, as in the authors' code. Raises
-    PositionError for sizes or starting values that are not above 0, or beyond all sense.
+    UsageError for sizes or starting values that are not above 0, or beyond all sense.
     """
 
     causal_only = True
@@ -45,7 +45,7 @@ class Fire(PositionEncoding):
             ("initial_threshold", initial_threshold),
         ):
             if not 0 < value <= _MOST:
-                raise PositionError(f"{name} is {value}; it must be above 0, and {_MOST:g} at most")
+                raise UsageError(f"{name} is {value}; it must be above 0, and {_MOST:g} at most")
         self.heads = heads
         self.initial_c, self.initial_threshold = initial_c, initial_threshold
         self.hidden = nn.Linear(1, width)

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import TensorError, UsageError
 
 Convention = Literal["gpt2", "bert", "roberta"]
 """How a model counts; see `position_ids_from_mask`."""
@@ -27,12 +27,12 @@ def position_ids_from_mask(
     - "bert": the column, whatever the mask says; rows are to be padded on the right.
     - "roberta": padding takes 1 (or `padding_position`), real tokens count on from there.
 
-    Raises PositionError for another shape, other values or an unknown convention.
+    Raises TensorError for another shape or type, UsageError for an unknown convention.
     """
     if mask.dim() != 2:
-        raise PositionError(f"the mask has shape {tuple(mask.shape)}; it must be (batch, sequence)")
+        raise TensorError(f"the mask has shape {tuple(mask.shape)}; it must be (batch, sequence)")
     if mask.is_floating_point() or mask.is_complex():
-        raise PositionError(
+        raise TensorError(
             f"the mask has dtype {mask.dtype}; it must hold True or 1 at real tokens, False or 0 "
             "at padding"
         )
@@ -45,6 +45,6 @@ def position_ids_from_mask(
     if convention == "roberta":
         padding = ROBERTA_PADDING if padding_position is None else padding_position
         return count.masked_fill(~real, 0) + padding
-    raise PositionError(
+    raise UsageError(
         f"convention {convention!r} is not known; there are 'gpt2', 'bert' and 'roberta'"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.kernels.bounds import learned_end
 from ropewalk.kernels.reference import wide
 from ropewalk.positions.base import Description, PositionEncoding
@@ -27,7 +27,7 @@ class Learned(PositionEncoding):
       (`position_ids_from_mask`, "roberta"), or `Learned(512, d, offset=2)` with ids from 0.
     - OPT: `Learned(2048, d, offset=2)` with ids from 0.
 
-    Raises PositionError at construction for sizes that make no table.
+    Raises UsageError at construction for sizes that make no table.
     """
 
     def __init__(
@@ -35,12 +35,12 @@ class Learned(PositionEncoding):
     ) -> None:
         super().__init__()
         if rows < 1 or d_model < 1 or offset < 0:
-            raise PositionError(
+            raise UsageError(
                 f"rows is {rows}, d_model {d_model}, offset {offset}; a table needs at least one "
                 "row and one channel, and an offset of 0 or more"
             )
         if padding_idx is not None and not 0 <= padding_idx < rows + offset:
-            raise PositionError(
+            raise UsageError(
                 f"padding_idx is {padding_idx}; it names a row of the table, 0 to "
                 f"{rows + offset - 1}"
             )
@@ -69,7 +69,7 @@ class Learned(PositionEncoding):
     def embed(self, x: Tensor, position_ids: Tensor) -> Tensor:
         """`x` (batch, sequence, d_model) plus the rows, summed in fp32 at least.
 
-        Raises PositionError for ids or a width that do not fit.
+        Raises a UsageError for ids or a width that do not fit.
         """
         check_width(x, self.d_model)
         check_fit(position_ids, x.shape[0], x.shape[1], None, "position_ids")

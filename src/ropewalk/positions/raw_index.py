@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import TensorError, UsageError
 from ropewalk.positions.base import Description, PositionEncoding
 from ropewalk.positions.checks import check_positions
 
@@ -17,13 +17,13 @@ class RawIndex(PositionEncoding):
     """x (.., d_model) becomes a trained projection of [x, position] back to d_model channels.
 
     `weight` is (d_model, d_model + 1) and starts as [identity, 0.02], so that at first the tokens
-    pass through. Raises PositionError for a width below 1.
+    pass through. Raises UsageError for a width below 1.
     """
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
         if d_model < 1:
-            raise PositionError(f"d_model is {d_model}; token vectors have 1 channel or more")
+            raise UsageError(f"d_model is {d_model}; token vectors have 1 channel or more")
         self.d_model = d_model
         self.weight = nn.Parameter(torch.empty(d_model, d_model + 1))
         self.reset_parameters()
@@ -35,10 +35,10 @@ class RawIndex(PositionEncoding):
             self.weight[:, -1] = 0.02
 
     def embed(self, x: Tensor, position_ids: Tensor) -> Tensor:
-        """The projection. Raises PositionError for another width, or ids that are no positions."""
+        """The projection. Raises a UsageError for another width, or ids that are no positions."""
         check_positions(position_ids)
         if x.shape[-1] != self.d_model:
-            raise PositionError(
+            raise TensorError(
                 f"the token vectors have {x.shape[-1]} channels; this projection takes "
                 f"{self.d_model}"
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.kernels.reference import wide
 from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.checks import check_axes, check_positions
@@ -22,7 +22,7 @@ class RelativeBias(PositionEncoding):
     def __init__(self, heads: int) -> None:
         super().__init__()
         if heads < 1:
-            raise PositionError(f"heads is {heads}; give the number of query heads, 1 or more")
+            raise UsageError(f"heads is {heads}; give the number of query heads, 1 or more")
         self.heads = heads
 
     def tables(

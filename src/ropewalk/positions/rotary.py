@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError, ScheduleError
+from ropewalk.errors import LengthError, PositionError, ScheduleError, TensorError
 from ropewalk.kernels.reference import wide
 from ropewalk.positions.axes import Axes, OneAxis, choose, count_axes, laid_out
 from ropewalk.positions.base import Description, ExactEncoding, constant, to_exact, to_exact_by_pair
@@ -149,7 +149,7 @@ class Rotary(ExactEncoding):
         Keys have heads of their own count. `k_position_ids` are the keys' positions where they
         are not the queries', as with a cache of un-rotated keys.
 
-        Raises PositionError for ids or shapes that do not fit, ScheduleError as `angles`.
+        Raises a UsageError for ids or shapes that do not fit, ScheduleError as `angles`.
         """
         self.check_ids(position_ids, q, "position_ids", "q")
         own = k_position_ids is not None
@@ -167,7 +167,7 @@ class Rotary(ExactEncoding):
         r = self.rotary
         widths = [r.head_dim] if r.placement == "first" else [r.head_dim, r.rotary_dim]
         if x.dim() != 4 or x.shape[-1] not in widths:
-            raise PositionError(
+            raise TensorError(
                 f"{name} has shape {tuple(x.shape)}; this encoding rotates (batch, heads, length, "
                 f"{' or '.join(map(str, dict.fromkeys(widths)))})"
             )
@@ -192,7 +192,7 @@ class Rotary(ExactEncoding):
         part = f"{r.placement} {r.rotary_dim}" if r.rotary_dim != r.head_dim else r.rotary_dim
         length = "" if self.length is None else f", length={self.length}"
         return (
-            f"{part} of {r.head_dim}, base={r.base:g}, {r.layout}, "
+            f"{part} of {r.head_dim}, rope_theta={r.rope_theta:g}, {r.layout}, "
             f"{name_of(r.scaling)}{axes}{length}"
         )
 
@@ -225,10 +225,10 @@ class Rotary(ExactEncoding):
 
 
 def _by_row(position_ids: Tensor, rows: Sequence[int], what: str) -> Tensor:
-    """Ids with a row for each length; one row of ids serves all. Raises PositionError."""
+    """Ids with a row for each length; one row of ids serves all. Raises LengthError."""
     ids = position_ids[None] if position_ids.dim() == 1 else position_ids
     if not rows or ids.shape[-2] not in (1, len(rows)):
-        raise PositionError(
+        raise LengthError(
             f"{what} has shape {tuple(position_ids.shape)} and length holds {len(rows)} numbers; "
             "give one length for all rows, or one a row"
         )

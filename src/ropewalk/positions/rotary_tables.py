@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.kernels.rotation import rotate
 from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
@@ -59,7 +59,7 @@ def apply_tables(
 ) -> tuple[Tensor, Tensor]:
     """q and k rotated, each by its tables: their first channels or, as `rotary` says, their last.
 
-    One call of the kernel for both. Raises PositionError for what does not fit.
+    One call of the kernel for both. Raises a UsageError for what does not fit.
     """
     if heads is not None:
         whole = apply_tables(q, k, q_tables, k_tables, rotary)
@@ -77,9 +77,9 @@ def apply_tables(
 
 
 def _only(heads: tuple[int, ...], name: str, x: Tensor, rotated: Tensor) -> Tensor:
-    """`rotated` in these heads and `x` in the others. Raises PositionError for heads not there."""
+    """`rotated` in these heads and `x` in the others. Raises UsageError for heads not there."""
     if not all(0 <= head < x.shape[1] for head in heads):
-        raise PositionError(
+        raise UsageError(
             f"{name} heads {list(heads)} are to be rotated, and there are {x.shape[1]}, counted "
             "from 0"
         )

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import TensorError, UsageError
 from ropewalk.kernels.reference import wide
 from ropewalk.positions.base import Description, ExactEncoding, constant, to_exact
 from ropewalk.positions.checks import check_fit, check_positions
@@ -29,7 +29,7 @@ class Sinusoidal(ExactEncoding):
 
     They are not interchangeable: at d = 4 the second frequency is 0.01 or 0.0001.
 
-    Raises PositionError at construction for a d_model that a variant cannot fill.
+    Raises UsageError at construction for a d_model that a variant cannot fill.
     """
 
     def __init__(self, d_model: int, variant: Variant = "paper", base: float = 10_000.0) -> None:
@@ -55,7 +55,7 @@ class Sinusoidal(ExactEncoding):
     def embed(self, x: Tensor, position_ids: Tensor) -> Tensor:
         """`x` (batch, sequence, d_model) plus the encodings, summed in fp32 at least.
 
-        Raises PositionError for ids or a width that do not fit.
+        Raises a UsageError for ids or a width that do not fit.
         """
         check_width(x, self.d_model)
         check_fit(position_ids, x.shape[0], x.shape[1], None, "position_ids")
@@ -79,9 +79,9 @@ class Sinusoidal(ExactEncoding):
 
 
 def check_width(x: Tensor, d_model: int) -> None:
-    """Refuse token vectors that are not (batch, sequence, d_model). Raises PositionError."""
+    """Refuse token vectors that are not (batch, sequence, d_model). Raises TensorError."""
     if x.dim() != 3 or x.shape[-1] != d_model:
-        raise PositionError(
+        raise TensorError(
             f"token vectors have shape {tuple(x.shape)}; this encoding adds to (batch, sequence, "
             f"{d_model})"
         )
@@ -90,21 +90,21 @@ def check_width(x: Tensor, d_model: int) -> None:
 def _inv_freq(d_model: int, variant: Variant, base: float) -> tuple[float, ...]:
     """Radians a token of each pair, fastest first; see `Sinusoidal` for formulas and errors."""
     if not base > 1.0:
-        raise PositionError(f"the base is {base}; it must be a number above 1")
+        raise UsageError(f"the base is {base}; it must be a number above 1")
     if variant == "tensor2tensor":
         pairs = d_model // 2
         if pairs < 2:
-            raise PositionError(
+            raise UsageError(
                 f"the tensor2tensor variant divides by d_model/2 - 1, which is {pairs - 1} for "
                 f"d_model {d_model}; use 4 or more, or the paper's variant"
             )
         return tuple(base ** (-i / (pairs - 1)) for i in range(pairs))
     if variant not in ("paper", "marian"):
-        raise PositionError(
+        raise UsageError(
             f"variant {variant!r} is not known; there are 'paper', 'tensor2tensor' and 'marian'"
         )
     if d_model < 2 or d_model % 2:
-        raise PositionError(
+        raise UsageError(
             f"d_model is {d_model}; sines and cosines come in pairs, so it must be even and at "
             "least 2 (old checkpoints of odd width use variant='tensor2tensor')"
         )

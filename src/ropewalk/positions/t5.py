@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.positions.base import Description
 from ropewalk.positions.relative import RelativeBias, widened
 
@@ -47,7 +47,7 @@ class T5Bias(RelativeBias):
     """A trained bias for each bucket of distance; `weight` is (buckets, heads).
 
     `weight` is laid out as T5's checkpoints have it (relative_attention_bias.weight). Encoders
-    are `bidirectional`, decoders are not. Raises PositionError for sizes that leave no bucket
+    are `bidirectional`, decoders are not. Raises UsageError for sizes that leave no bucket
     for long distances.
     """
 
@@ -62,12 +62,12 @@ class T5Bias(RelativeBias):
         super().__init__(heads)
         sides = 2 if bidirectional else 1
         if buckets < 2 * sides or buckets % (2 * sides):
-            raise PositionError(
+            raise UsageError(
                 f"buckets is {buckets}; it is a multiple of {2 * sides}, half of each side for "
                 "single distances and half for ranges (T5 has 32)"
             )
         if max_distance <= buckets // sides // 2:
-            raise PositionError(
+            raise UsageError(
                 f"max_distance is {max_distance}; with {buckets} buckets every distance below "
                 f"{buckets // sides // 2} has its own, so it must be above that (T5 has 128)"
             )

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import UsageError
 from ropewalk.kernels.reference import wide
 from ropewalk.positions.base import Description, ExactEncoding, constant, to_exact
 from ropewalk.positions.checks import check_positions
@@ -31,7 +31,7 @@ class XPos(ExactEncoding):
     for them and the rest left to the values: 18,000 positions from the centre at scale_base 512
     in float32 and bfloat16, 1,980 in float16. Put the centre in the middle of what you attend to.
 
-    Raises ScheduleError for a rotary encoding that has no schedule, PositionError for a
+    Raises ScheduleError for a rotary encoding that has no schedule, UsageError for a
     scale_base that is no positive number or a rotary encoding with sections.
     """
 
@@ -45,9 +45,9 @@ class XPos(ExactEncoding):
     ) -> None:
         super().__init__()
         if not (math.isfinite(scale_base) and scale_base > 0.0):
-            raise PositionError(f"scale_base is {scale_base}; it is a positive number of tokens")
+            raise UsageError(f"scale_base is {scale_base}; it is a positive number of tokens")
         if rotary.sections:
-            raise PositionError(
+            raise UsageError(
                 f"the encoding has sections {list(rotary.sections)}; XPos is defined on one axis"
             )
         self.rotation = Rotary(rotary, length=length)

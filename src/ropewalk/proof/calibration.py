@@ -51,7 +51,7 @@ class Calibrate(StrEnum):
 
 @short
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CalibrationPair:
     """The answers to one cell, asked within a shared document and by a prompt of its own."""
 
     cell: Cell
@@ -120,7 +120,7 @@ def plan_calibration(plan: Plan, mode: Calibrate, seed: int) -> tuple[Cell, ...]
     return tuple(cell for cell in cells if cell in drawn)
 
 
-def judge(pairs: Sequence[Pair], seed: int = 0, not_laid: str = "") -> Calibration:
+def judge(pairs: Sequence[CalibrationPair], seed: int = 0, not_laid: str = "") -> Calibration:
     """Test the pairs and say in one sentence what follows.
 
     `not_laid` says which cells could not be laid out, in words.
@@ -155,7 +155,7 @@ def judge(pairs: Sequence[Pair], seed: int = 0, not_laid: str = "") -> Calibrati
     return replace(found, sentence=_sentence(found))
 
 
-def _difference(pair: Pair) -> float | None:
+def _difference(pair: CalibrationPair) -> float | None:
     nested, alone = pair.nested.log_probability, pair.alone.log_probability
     if nested is None or alone is None or not (math.isfinite(nested) and math.isfinite(alone)):
         return None

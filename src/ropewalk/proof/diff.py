@@ -66,7 +66,7 @@ class KeptRun:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class DiffPart:
     """Pairs of one part of the map. Differences are A less B, natural logarithms.
 
     `length` and `depth` are None where the part spans all of them. `difference` is None where no
@@ -118,9 +118,9 @@ class RunDiff:
     a: str
     b: str
     differing: tuple[tuple[str, str, str], ...]
-    overall: Comparison
-    lengths: tuple[Comparison, ...]
-    depths: tuple[Comparison, ...]
+    overall: DiffPart
+    lengths: tuple[DiffPart, ...]
+    depths: tuple[DiffPart, ...]
     unpaired_a: int
     unpaired_b: int
     other_prompt: int
@@ -208,7 +208,7 @@ def _parted(
     return sorted(parts.items())
 
 
-def _compared(pairs: Pairs, by_document: bool, seed: int) -> Comparison:
+def _compared(pairs: Pairs, by_document: bool, seed: int) -> DiffPart:
     """The pairs over all lengths and depths, p-values as they are."""
     hits = [tuple(row.answer.outcome is Outcome.HIT for row in pair) for pair in pairs]
     only_a, only_b = hits.count((True, False)), hits.count((False, True))
@@ -223,7 +223,7 @@ def _compared(pairs: Pairs, by_document: bool, seed: int) -> Comparison:
         p_outcomes = mcnemar(only_a, only_b)
         difference = mean_difference([each for _, each in numbers]) if numbers else None
     units = _sums(numbers) if by_document else [each for _, each in numbers]
-    return Comparison(
+    return DiffPart(
         length=None,
         depth=None,
         both=hits.count((True, True)),
@@ -264,7 +264,7 @@ def _mean_over_documents(numbers: Sequence[tuple[int, float]]) -> MeanDifference
     return mean_difference(means) if means else None
 
 
-def _corrected(family: Sequence[Comparison]) -> tuple[Comparison, ...]:
+def _corrected(family: Sequence[DiffPart]) -> tuple[DiffPart, ...]:
     """The same with both p-values of all of them corrected together."""
     adjusted = holm([p for each in family for p in (each.p_outcomes, each.p_difference)])
     return tuple(

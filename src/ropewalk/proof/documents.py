@@ -10,12 +10,15 @@ of a length.
 The token ids of a prompt are the tokenizer's own for its text, as they are for a prompt asked
 alone. So at the cut, where one goes on with a sentence and the other with the question, ids may
 differ from one token earlier than the texts do.
+
+One place in the document may serve several lengths. Places are in tokens from the first of the
+haystack. A fact at depth d of a haystack of h tokens begins at d * (h - its own tokens).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from random import Random
@@ -23,14 +26,60 @@ from statistics import median
 
 from ropewalk.errors import LengthError
 from ropewalk.proof.cells import Cell, Control, Prompt
-from ropewalk.proof.filling import LONGEST_FILLER, SHORTEST_FILLER, pieces
-from ropewalk.proof.frame import Frame
-from ropewalk.proof.haystack import GeneratedHaystack, Haystack, TextHaystack, Without
-from ropewalk.proof.laying import lay_first
-from ropewalk.proof.layout import Spots, plan_spots
-from ropewalk.proof.needles.draw import Fact, draw_facts
-from ropewalk.proof.prompt import PromptMaker, betrayed
+from ropewalk.proof.haystack import (
+    LONGEST_FILLER,
+    SHORTEST_FILLER,
+    GeneratedHaystack,
+    Haystack,
+    TextHaystack,
+    Without,
+    pieces,
+)
+from ropewalk.proof.needles import Fact, draw_facts
+from ropewalk.proof.plan import lay_first
+from ropewalk.proof.prompt import PromptFrame, PromptMaker, betrayed
 from ropewalk.short import short
+
+TOLERANCE = 0.02
+"""How far, as a share of a length, a fact may be from the depth it is asked for, where another
+length's fact stands. Never more than a quarter of the step between depths."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Spots:
+    """Places that ascend, and which of them is meant by a length and a depth below 1."""
+
+    places: tuple[int, ...]
+    of: Mapping[tuple[int, float], int]
+
+
+def plan_spots(rooms: Mapping[int, int], depths: Sequence[float], fact_tokens: int) -> Spots:
+    """The places that all depths below 1 need at all lengths, as few as the tolerance allows.
+
+    `rooms` says how many tokens of haystack a length has, `fact_tokens` about how many of them a
+    fact takes. Shorter lengths choose first: there a few tokens are more of a depth.
+    """
+    inner = sorted(depth for depth in depths if depth < 1)
+    steps = [b - a for a, b in zip(inner, [*inner[1:], 1.0], strict=True)]
+    share = min([TOLERANCE, *(step / 4 for step in steps)])
+    places: list[int] = []
+    chosen: dict[tuple[int, float], int] = {}
+    for length in sorted(rooms):
+        taken: set[int] = set()
+        for depth in inner:
+            wanted = round(depth * max(0, rooms[length] - fact_tokens))
+            near = [p for p in places if abs(p - wanted) <= share * rooms[length]]
+            free = [p for p in near if p not in taken]
+            place = min(free, key=lambda p: (abs(p - wanted), p), default=wanted)
+            if place not in places:
+                places.append(place)
+            taken.add(place)
+            chosen[length, depth] = place
+    order = sorted(places)
+    index = {place: i for i, place in enumerate(order)}
+    return Spots(tuple(order), {key: index[place] for key, place in chosen.items()})
+
 
 INTRODUCTION = (
     "A long report follows. Some lines in it state facts, one of which will be asked for at the "
@@ -238,7 +287,7 @@ class DocumentMaker:
         sentences = self.single.sentences
         return GeneratedHaystack(random) if sentences is None else TextHaystack(sentences, random)
 
-    def _frame(self, fact: Fact) -> Frame:
+    def _frame(self, fact: Fact) -> PromptFrame:
         return self.single.framer(fact.problem(), INTRODUCTION)
 
     def _alone(self, cell: Cell, fact: Fact) -> Prompt:
@@ -288,7 +337,7 @@ class DocumentMaker:
         cell: Cell,
         document: Document,
         fact: Fact,
-        frame: Frame,
+        frame: PromptFrame,
         best: _Laid,
         where: int | None,
     ) -> Prompt:
@@ -315,7 +364,7 @@ class DocumentMaker:
             budget=frame.budget,
         )
 
-    def _start(self, document: Document, frame: Frame, best: _Laid, index: int) -> int:
+    def _start(self, document: Document, frame: PromptFrame, best: _Laid, index: int) -> int:
         """The token with which a sentence begins; one of the document is looked for once."""
         if index >= best.end:
             return self.single.framer.begins(frame, best.laid, index, best.ids)

@@ -11,16 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ropewalk.proof.ask import ErrorsInARow, key_of
 from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt, Row, Sharing
-from ropewalk.proof.laying import Laying
-from ropewalk.proof.plan import Plan
+from ropewalk.proof.endpoint.policy import RequestGate
+from ropewalk.proof.endpoint.replies import counts_of
+from ropewalk.proof.endpoint.subject import EndpointSubject
+from ropewalk.proof.endpoint.work import Pool, Server, in_cache_order
+from ropewalk.proof.plan import Laying, Plan
 from ropewalk.proof.progress import Event, RunResult
-from ropewalk.proof.runner import ErrorsInARow, key_of
-from ropewalk.proof.served import counts_of
 from ropewalk.proof.store import Store
-from ropewalk.proof.subjects.endpoint.limits import Gate
-from ropewalk.proof.subjects.endpoint.subject import EndpointSubject
-from ropewalk.proof.subjects.endpoint.work import Pool, Server, in_cache_order
 from ropewalk.short import short
 
 
@@ -31,7 +30,7 @@ class Asking:
 
     subject: EndpointSubject
     servers: Sequence[Server]
-    gate: Gate
+    gate: RequestGate
 
 
 def run_endpoint(
@@ -48,7 +47,7 @@ def run_endpoint(
 ) -> RunResult:
     """Ask every cell that has no answer yet; trials side by side, each in the cache's order.
 
-    The rest is as `ropewalk.proof.runner.run` has it. Raises EndpointError for what a server says
+    The rest is as `ropewalk.proof.ask.run` has it. Raises EndpointError for what a server says
     to every request, and when no server is left.
     """
     keys: dict[Cell, str] = {}

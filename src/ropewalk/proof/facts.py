@@ -1,22 +1,33 @@
-"""What a run folder says of its run beside the answers, as texts, and the summary made from it.
+"""What makes a run this run, and where its answers go: facts, hashes, the run folder's name.
+
+What a run folder says of its run beside the answers, as texts, and the summary made from it.
 
 A proof and a later look at its folder make their summary here, from the same rows and the same
 texts, so that both show the same. A folder may hold answers of other plans beside those of the run
 that was the last in it; only the prompts of the run's own plan count.
+
+A run's answers task by task: a summary of each, and what is left when guessing is taken out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ropewalk.errors import LengthError, StoreError
-from ropewalk.proof import reasons
-from ropewalk.proof.cells import Cell, Outcome, Row, Sharing
-from ropewalk.proof.laying import read_left_out
-from ropewalk.proof.plan import Plan, make_plan
+from ropewalk.proof.cells import Cell, Outcome, Prompt, Row, Sharing
+from ropewalk.proof.endpoint.replies import served_facts
+from ropewalk.proof.lock import FolderLock
+from ropewalk.proof.needles import corrected
+from ropewalk.proof.plan import Plan, make_plan, read_left_out
 from ropewalk.proof.progress import Pace, shared_row, whole_row
-from ropewalk.proof.served import served_facts
+from ropewalk.proof.sentences import predictions_text, read_predictions, reasons
+from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.statistics import (
     AbsoluteThreshold,
     Threshold,
@@ -25,9 +36,121 @@ from ropewalk.proof.statistics import (
     parse_threshold,
     summarise,
 )
+from ropewalk.proof.store import IDENTITY
 from ropewalk.proof.summary import Reason, RunSummary
+from ropewalk.proof.tasks.own import OwnDocuments
+from ropewalk.proof.tasks.suite import TASKS
 from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.spec import Length, PositionSpec
+
+RECIPE = 5
+"""Raised when the layout of prompts changes: answers to older prompts are then another run's."""
+
+
+def settings_facts(
+    settings: ProofSettings,
+    sentences: tuple[str, ...] | None,
+    own: OwnDocuments | None,
+    *,
+    chat: bool,
+    salted: bool = False,
+) -> dict[str, str]:
+    """What the store keeps of the settings beside the answers, whoever is asked.
+
+    Texts of the user's are known by content: the same by another path are the same.
+    """
+    recipe = f"{RECIPE}, distractors {settings.distractors}"
+    if chat:
+        recipe += f", answer tokens {settings.answer_tokens}"
+    if salted:
+        recipe += ", salted"
+    if settings.all_tasks != ("single",):
+        recipe += f", tasks {' + '.join(settings.all_tasks)}"
+    if own is not None:
+        # Field by field: a repr is for readers, and leaves out what is long.
+        asked = [astuple(question) for question in own.questions]
+        recipe += f", own questions {_digest(repr((sorted(own.documents.items()), asked)))}"
+    until = settings.until_certain
+    return {
+        "seed": str(settings.seed),
+        "haystack": (
+            "generated" if sentences is None else f"own text {_digest(chr(10).join(sentences))}"
+        ),
+        "recipe": recipe,
+        "command": settings.command,
+        "date": time.strftime("%Y-%m-%d"),
+        **({} if until is None else {"until_certain": str(until.most_trials)}),
+    }
+
+
+def sharing_facts(
+    sharing: Sharing, lengths: Sequence[int], depths: Sequence[float]
+) -> dict[str, str]:
+    """What prompts share, and what the document that they share is laid out over.
+
+    A nested document holds a fact for every depth (a share) of every length (tokens), so that all
+    of them decide each of its prompts. Other prompts depend on their own cell alone.
+    """
+    document = "none"
+    if sharing is Sharing.NESTED:
+        tokens, percents = ", ".join(map(str, lengths)), ", ".join(map(_percent, depths))
+        document = f"{tokens} tokens at {percents} %"
+    return {"sharing": sharing.value, "document": document}
+
+
+def identity(facts: dict[str, str]) -> str:
+    """What makes a run this run, as one text."""
+    return "|".join(facts[name] for name in IDENTITY)
+
+
+def hash_by(facts: dict[str, str]) -> Callable[[Prompt], str]:
+    """Hashes model, schedule, tokenizer and everything else of IDENTITY with the prompt."""
+    start = identity(facts)
+
+    def hash_of(prompt: Prompt) -> str:
+        ids = ",".join(map(str, (*prompt.token_ids, -1, *prompt.value_ids)))
+        return hashlib.sha256(f"{start}|{ids}".encode()).hexdigest()
+
+    return hash_of
+
+
+def folder_name(title: str, facts: dict[str, str]) -> str:
+    """The same settings lead to the same folder, so that the same command goes on."""
+    digest = hashlib.sha256(identity(facts).encode()).hexdigest()
+    words = re.sub(r"[^A-Za-z0-9.]+", "-", title).strip("-")
+    return f"{words or 'served'}-{digest[:8]}"
+
+
+def try_folder(folder: Path) -> None:
+    """Refuse, while it is cheap, a folder that cannot be written or that another run holds.
+
+    Nothing is held or left here: the store takes the folder for good once it knows which run
+    this is.
+    """
+    try:
+        if folder.is_dir():
+            FolderLock.take(folder).release()
+            return
+        above = next(parent for parent in folder.absolute().parents if parent.exists())
+        with TemporaryDirectory(prefix=".ropewalk-", dir=above):
+            pass
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the run folder {folder} ({error.strerror}); choose another --out folder"
+        ) from error
+    if folder.exists():
+        raise StoreError(f"the run folder {folder} is a file; choose another --out folder")
+
+
+def _percent(depth: float) -> str:
+    """A share as a percentage: short where that is exact."""
+    short = f"{100 * depth:g}"
+    return short if float(short) / 100 == depth else repr(100 * depth)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
 
 UNKNOWN = "unknown"
 """Stands for a length that a model does not state."""
@@ -57,7 +180,7 @@ def plan_facts(
         "claimed_source": spec.claimed.source,
         "trained": _written(trained.tokens),
         "trained_source": trained.source if trained.tokens is not None else "",
-        "predicted": reasons.written(spec, plan.lengths, trained),
+        "predicted": predictions_text(spec, plan.lengths, trained),
     }
 
 
@@ -199,13 +322,13 @@ def _left_out(rows: Sequence[Row], facts: Mapping[str, str]) -> list[Cell]:
 
 def _reasons(summary: RunSummary, facts: Mapping[str, str]) -> tuple[Reason, ...]:
     """What the schedule predicted of the lengths that scored below the threshold."""
-    predicted = reasons.read(facts["predicted"]) if "predicted" in facts else {}
+    predicted = read_predictions(facts["predicted"]) if "predicted" in facts else {}
     found = []
     for column in summary.columns:
         value, depth = column.pooled.value, column.worst_depth
         short = value is not None and value < summary.effective.threshold
         if short and depth is not None and column.length in predicted:
-            likely = reasons.reasons(predicted[column.length], depth)
+            likely = reasons(predicted[column.length], depth)
             found.append(Reason(column.length, depth, likely, column.alike))
     return tuple(found)
 
@@ -216,3 +339,36 @@ def _written(length: int | None) -> str:
 
 def _read(text: str) -> int | None:
     return None if text == UNKNOWN else int(text)
+
+
+def by_task(
+    rows: Sequence[Row], facts: Mapping[str, str], threshold: Threshold | None = None
+) -> dict[str, RunSummary]:
+    """The summary of each task that has rows, in the order of `TASKS`, others behind.
+
+    Each is judged against its own score at the shortest length where the threshold is relative.
+    Raises StoreError as `summary_of` does.
+    """
+    rows = own_rows(rows, facts)
+    found = {row.cell.task for row in rows}
+    names = [name for name in TASKS if name in found] + sorted(found - set(TASKS))
+    return {
+        name: summary_of([row for row in rows if row.cell.task == name], facts, threshold)
+        for name in names
+    }
+
+
+def without_guessing(task: str, summary: RunSummary) -> dict[int, float]:
+    """By length, the share of hits with guessing taken out: 0 for guessing, 1 for all right.
+
+    Lengths without a judged answer are left out, and all are for a task whose chance level is
+    not known.
+    """
+    if task not in TASKS:
+        return {}
+    chance = TASKS[task].chance
+    return {
+        column.length: corrected(column.pooled.value, chance)
+        for column in summary.columns
+        if column.pooled.value is not None
+    }

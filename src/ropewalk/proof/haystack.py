@@ -6,18 +6,41 @@ in the finished prompt is a needle's.
 
 A haystack is an iterator of sentences, each without surrounding white space, plus a way to get
 one of an exact number of tokens, so that a prompt can be filled to the token.
+
+Haystack sentences of a wanted number of tokens, and hidden ones among them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Protocol
 
 from ropewalk.errors import LengthError, UsageError
-from ropewalk.proof.naming import gives_away
+from ropewalk.proof.classify import gives_away
+from ropewalk.proof.needles import Hidden
+from ropewalk.proof.words import (
+    ADJECTIVES,
+    CODAS,
+    ENDINGS,
+    FEELINGS,
+    ONSETS,
+    PLACES,
+    PLURALS,
+    REASONS,
+    ROLES,
+    SHORT_TEMPLATES,
+    TEMPLATES,
+    THINGS,
+    TIMES,
+    VERBS,
+    VOWELS,
+    WEATHER,
+)
 
 Count = Callable[[str], int]
 """How many tokens a sentence takes in the middle of a text."""
@@ -42,98 +65,6 @@ class Haystack(Protocol):
         """
 
 
-_ONSETS = "b br c d dr f g gr h k l m n p r s st t th tr v w y z".split()
-_VOWELS = ("a", "a", "e", "e", "i", "o", "o", "u", "ai", "ea")
-_CODAS = ("", "l", "n", "r", "s", "m", "nd", "rt", "lk", "th", "sh")
-_ENDINGS = ("ton", "by", "wick", "ford", "mere", "stead", "holm", "dale", "port", "field", "gate")
-
-_ROLES = """baker carpenter teacher sailor gardener clerk doctor weaver miller painter farmer
-judge cook driver librarian mason fisherman tailor surveyor musician potter shepherd porter
-chemist innkeeper glazier saddler printer nurse ferryman locksmith beekeeper""".split()
-_ADJECTIVES = """old quiet narrow bright heavy crooked gentle wooden early broad rusty pale
-careful muddy cheerful distant hollow plain sudden familiar stubborn warm faded steep
-patient polished empty curious grey tidy modest restless""".split()
-_THINGS = """ladder lantern barrel letter bridge basket cart kettle fence window drum
-table rope wheel mirror bench saddle bucket map clock chair blanket ledger hammer oven
-shelf boat whistle curtain trunk harness loom""".split()
-_PLURALS = """apples boxes coats tools stones candles sheep chairs bottles ribbons planks
-books goats shutters plates lamps nails crates onions geese tiles buttons carpets pots
-pears reeds feathers spoons sacks hinges""".split()
-_VERBS = """repaired carried painted measured borrowed moved cleaned sold found lifted
-examined wrapped forgot described admired counted stored returned sketched weighed
-tied guarded emptied raised covered traded fetched sorted polished lent""".split()
-_PLACES = """harbour market orchard mill chapel quarry station meadow workshop courtyard
-cellar bakery stable tower garden dock valley kitchen library schoolhouse ferry inn
-granary forge warehouse lighthouse square pond attic""".split()
-_TIMES = """before breakfast|late in the evening|on market day|during the storm|after the harvest
-in early spring|at the end of the week|while it was still dark|for most of the morning
-on the first warm day|just after the bells|in the middle of winter|when the tide was low
-on a windy afternoon|shortly before noon|without any hurry|as the snow began to melt
-during the long drought|once the guests had left|on the way home""".replace("\n", "|").split("|")
-_WEATHER = """fog rain wind frost sunlight dust smoke snow mist thunder""".split()
-_FEELINGS = (
-    """pleased worried surprised tired grateful doubtful amused proud nervous calm""".split()
-)
-_REASONS = """nobody else had the time|the road was closed|the price had fallen again
-a neighbour had asked for it|the roof was leaking|there was little else to do
-the old one had broken|the river was rising|winter was near|it had always been done that way
-the children wanted to help|the council had agreed|a stranger offered to pay|the bread had burned
-no one could remember why|the key turned only halfway""".replace("\n", "|").split("|")
-
-WORD_LISTS = (_ROLES, _ADJECTIVES, _THINGS, _PLURALS, _VERBS, _PLACES, _WEATHER, _FEELINGS)
-"""Words that stand in the same places of sentences, list by list."""
-
-_TEMPLATES = (
-    "{name} the {role} {verb} the {adj} {thing} {time}.",
-    "The {role} of {town} {verb} a {thing} and two {adj} {plural} {time}.",
-    "{Time}, {name} and {name2} walked from {town} to the {adj} {place}.",
-    "Nobody in {town} noticed that the {thing} near the {place} was missing.",
-    "There was {weather} over the {place}, and the {role} felt {feeling}.",
-    "The {adj} {place} at {town} was known for its {plural} and its {plural2}.",
-    "{name} {verb} the {plural} because {reason}.",
-    "A {adj} {role} from {town} asked whether the {thing} could be mended.",
-    "{Time}, the {weather} reached {town} and the {place} was closed.",
-    "When {name} came back to the {place}, the {adj} {thing} stood by the door.",
-    "The {role} told {name} that the {plural} belonged to the {place}.",
-    "It took {name} all day to bring the {plural} to the {place} in {town}.",
-    "{name} wrote a long letter to {name2} about the {adj} {plural}.",
-    "Between the {place} and the {place2} lay a {adj} path that few people used.",
-    "The {thing} was {adj}, but the {role} {verb} it all the same.",
-    "Since {reason}, {name} {verb} the {thing} {time}.",
-    "In {town} they say that {weather} brings a {adj} {role} to the {place}.",
-    "{name} was {feeling} when the {role} {verb} the last of the {plural}.",
-    "Two of the {plural} were {adj}, so {name2} took them to the {place}.",
-    "The people of {town} met at the {place} {time}, although {reason}.",
-    "Without a word, {name} put the {thing} behind the {adj} {place}.",
-    "The {adj} {thing} had once belonged to a {role} called {name}.",
-    "{name2} said that {town} looked {adj} in the {weather}.",
-    "Every {role} in {town} had heard of the {thing} in the {adj} {place}.",
-    "They left {town} {time}, with the {plural} on a {adj} cart.",
-    "{name} could not say why the {role} {verb} the {plural2} {time}.",
-    "Around the {place} grew {adj} bushes, and the {weather} made them shine.",
-    "The {role} smiled, {verb} the {thing}, and went on towards {town}.",
-    "From the {place} one could see the {adj} roofs of {town} through the {weather}.",
-    "{Time}, a {role} named {name} opened the {place} to visitors.",
-)
-
-_SHORT_TEMPLATES = (
-    "It rained.",
-    "Snow fell.",
-    "The bells rang.",
-    "Nobody came at all.",
-    "The {place} was {adj}.",
-    "The {role} went home.",
-    "They sold the {plural}.",
-    "The {thing} was still there.",
-    "There was {weather} all day.",
-    "The {adj} {place} stayed empty.",
-    "A {role} {verb} the {plural}.",
-    "{Time}, the {role} came back.",
-    "The {role} {verb} a {adj} {thing}.",
-    "It was {adj} in the old {place}.",
-    "The {role} was {feeling} about the {plural}.",
-)
-"""Only to fill what is left of a prompt, when it is less than any sentence above takes."""
 _SHORT = 12
 """Tokens below which the short templates are used."""
 
@@ -145,7 +76,7 @@ class GeneratedHaystack:
         self._random = random
         self._seen: set[str] = set()
         # A cast of its own for each haystack: names recur as they do in a real report.
-        self._towns = [self._word().capitalize() + random.choice(_ENDINGS) for _ in range(60)]
+        self._towns = [self._word().capitalize() + random.choice(ENDINGS) for _ in range(60)]
         self._names = [self._word().capitalize() for _ in range(160)]
 
     def sentences(self) -> Iterator[str]:
@@ -156,11 +87,11 @@ class GeneratedHaystack:
     def filler(self, tokens: int, count: Count) -> str | None:
         """A sentence of exactly `tokens` tokens among many fresh ones, or None."""
         if tokens < _SHORT:
-            return self._search(_SHORT_TEMPLATES, tokens, count)[0]
-        found, fewest = self._search(_TEMPLATES, tokens, count)
+            return self._search(SHORT_TEMPLATES, tokens, count)[0]
+        found, fewest = self._search(TEMPLATES, tokens, count)
         if found is None and fewest > tokens + 4:
             # A tokenizer that cuts small, such as one of bytes, takes as much for the short ones.
-            found, _ = self._search(_SHORT_TEMPLATES, tokens, count)
+            found, _ = self._search(SHORT_TEMPLATES, tokens, count)
         return found
 
     def _search(
@@ -181,29 +112,29 @@ class GeneratedHaystack:
 
     def _fresh(self) -> str:
         while True:
-            sentence = self._sentence(_TEMPLATES)
+            sentence = self._sentence(TEMPLATES)
             if sentence not in self._seen:
                 self._seen.add(sentence)
                 return sentence
 
     def _sentence(self, templates: tuple[str, ...]) -> str:
         pick = self._random.choice
-        time = pick(_TIMES)
+        time = pick(TIMES)
         text = pick(templates).format(
             name=pick(self._names),
             name2=pick(self._names),
             town=pick(self._towns),
-            role=pick(_ROLES),
-            adj=pick(_ADJECTIVES),
-            thing=pick(_THINGS),
-            plural=pick(_PLURALS),
-            plural2=pick(_PLURALS),
-            verb=pick(_VERBS),
-            place=pick(_PLACES),
-            place2=pick(_PLACES),
-            weather=pick(_WEATHER),
-            feeling=pick(_FEELINGS),
-            reason=pick(_REASONS),
+            role=pick(ROLES),
+            adj=pick(ADJECTIVES),
+            thing=pick(THINGS),
+            plural=pick(PLURALS),
+            plural2=pick(PLURALS),
+            verb=pick(VERBS),
+            place=pick(PLACES),
+            place2=pick(PLACES),
+            weather=pick(WEATHER),
+            feeling=pick(FEELINGS),
+            reason=pick(REASONS),
             time=time,
             Time=time[0].upper() + time[1:],
         )
@@ -211,8 +142,8 @@ class GeneratedHaystack:
 
     def _word(self) -> str:
         pick = self._random.choice
-        first = pick(_ONSETS) + pick(_VOWELS)
-        return first + pick(_ONSETS) + pick(_VOWELS) + pick(_CODAS)
+        first = pick(ONSETS) + pick(VOWELS)
+        return first + pick(ONSETS) + pick(VOWELS) + pick(CODAS)
 
 
 class TextHaystack:
@@ -338,3 +269,81 @@ def _cut(sentence: str) -> Iterator[str]:
         sentence = sentence[end:].lstrip()
     if sentence:
         yield sentence
+
+
+SHORTEST_FILLER, LONGEST_FILLER = 3, 30
+"""Between these a haystack has, or can cut, a sentence of nearly every number of tokens."""
+
+
+def fill(haystack: Haystack, room: int, count: Count, length: int) -> list[str]:
+    """Sentences of `room` tokens in all, as near as single counts can tell."""
+    body: list[str] = []
+    sizes: list[int] = []
+    total = 0
+    for sentence in haystack.sentences():
+        size = count(sentence)
+        if total + size > room:
+            break
+        body.append(sentence)
+        sizes.append(size)
+        total += size
+    else:
+        if total < room:
+            raise LengthError(
+                f"the haystack holds {total} tokens of sentences; a length of {length} needs "
+                f"{room}: give more text, or shorter lengths"
+            )
+    while body and 0 < room - total < SHORTEST_FILLER:
+        body.pop()
+        total -= sizes.pop()
+    body.extend(pieces(haystack, room - total, count))
+    return body
+
+
+def pieces(haystack: Haystack, tokens: int, count: Count) -> list[str]:
+    """One or more sentences of `tokens` tokens together; fewer when none can be found."""
+    found: list[str] = []
+    while tokens >= SHORTEST_FILLER:
+        first = tokens if tokens <= LONGEST_FILLER else min(tokens - SHORTEST_FILLER, 18)
+        # A text may have no piece of some size, but two that come to the same.
+        sizes = [first, *(n for n in range(first - SHORTEST_FILLER, SHORTEST_FILLER - 1, -1))]
+        for size in sizes:
+            piece = haystack.filler(size, count)
+            if piece is not None:
+                found.append(piece)
+                tokens -= size
+                break
+        else:
+            break
+    return found
+
+
+def place(
+    body: Sequence[str], hidden: Sequence[Hidden], depth: float, count: Count
+) -> tuple[list[str], int]:
+    """The sentences with the hidden ones among them, and the index of the one at the depth.
+
+    Each goes to the sentence boundary nearest to its share of the tokens, on either side; those
+    of one boundary stand as they do in `hidden`.
+    """
+    edges = [0, *accumulate(count(sentence) for sentence in body)]
+    spots: dict[int, list[Hidden]] = {}
+    for each in hidden:
+        share = depth if each.share is None else each.share
+        spots.setdefault(nearest(edges, share * edges[-1]), []).append(each)
+    laid: list[str] = []
+    index = 0
+    for i in range(len(edges)):
+        for each in spots.get(i, ()):
+            if each.share is None:
+                index = len(laid)
+            laid.append(each.sentence)
+        laid.extend(body[i : i + 1])
+    return laid, index
+
+
+def nearest(edges: Sequence[int], wanted: float) -> int:
+    """The index of the edge nearest to a place; of two as near, the first. `edges` ascend."""
+    right = min(bisect_left(edges, wanted), len(edges) - 1)
+    left = max(0, right - 1)
+    return left if wanted - edges[left] <= edges[right] - wanted else right

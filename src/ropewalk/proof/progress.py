@@ -72,7 +72,7 @@ def shared_row(row: Row) -> Pace:
     return max(0, row.actual_length - row.tokens_read), row.tokens_read, row.answer.seconds
 
 
-class Progress:
+class RunProgress:
     """Counts what is done and expects what remains.
 
     Cells that the store knows count as done from the start, so that a bar goes on where it

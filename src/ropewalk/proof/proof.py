@@ -13,16 +13,13 @@ from pathlib import Path
 
 from ropewalk.errors import LengthError
 from ropewalk.findings import Audit
-from ropewalk.proof.by_task import by_task
 from ropewalk.proof.cells import Cell, Row, Sharing
-from ropewalk.proof.cost import Budget
-from ropewalk.proof.facts import grown_fact, own_rows, summary_of
-from ropewalk.proof.laying import LEFT_OUT, in_words, read_left_out, written
-from ropewalk.proof.plan import Plan, make_plan
+from ropewalk.proof.facts import by_task, grown_fact, own_rows, summary_of
+from ropewalk.proof.plan import LEFT_OUT, Plan, in_words, make_plan, read_left_out, written
 from ropewalk.proof.progress import Event, RunResult
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.sequential import go_on
-from ropewalk.proof.settings import ProofSettings
+from ropewalk.proof.reading import Budget
+from ropewalk.proof.settings import ProofSettings, go_on
 from ropewalk.proof.store import Store
 from ropewalk.proof.summary import RunSummary
 from ropewalk.proof.tasks.own import OwnDocuments
@@ -47,7 +44,7 @@ class Proof:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ProofListener:
     """Who is told how a proof goes on: phases, shares of them, the plan, notes, cells."""
 
     say: Callable[[str], None] = lambda _: None
@@ -138,7 +135,7 @@ def check_lengths(
             )
 
 
-def tell_budget(settings: ProofSettings, budget: Budget, tell: Listener) -> None:
+def tell_budget(settings: ProofSettings, budget: Budget, tell: ProofListener) -> None:
     """Say what the run will take. Raises DryRun where that is all that was asked for."""
     for line in budget.lines(settings.price):
         tell.note(line)
@@ -158,7 +155,7 @@ def until_certain(
     first: RunResult,
     store: Store,
     ask: Callable[[tuple[Cell, ...]], RunResult],
-    tell: Listener,
+    tell: ProofListener,
 ) -> RunResult:
     """Further trials behind a run, where they were asked for and can still change the verdict.
 
@@ -183,7 +180,7 @@ def until_certain(
     return note_left_out(go_on(settings.until_certain, first, further, kept), store, tell)
 
 
-def note_left_out(result: RunResult, store: Store, tell: Listener) -> RunResult:
+def note_left_out(result: RunResult, store: Store, tell: ProofListener) -> RunResult:
     """Say and keep which cells could not be laid out; the result as it was given.
 
     Raises LengthError where none could.

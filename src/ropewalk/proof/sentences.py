@@ -1,14 +1,157 @@
-"""What the numbers of a proof say, in plain words. Judges nothing, only words what was judged."""
+"""What a schedule predicts of a length and a depth: likely reasons beside a failure, no verdicts.
+
+- Angles that training did not show (`ropewalk.rope.diagnostics.pair_rows`).
+- The similarity horizon (2405.14591): beyond it a key like the query no longer scores above a
+  random one on average.
+- Position frequency (2410.18745): how much of training had distances as large. Of windows of T
+  tokens, all full, a share of (T - d)(T - d + 1) / (T (T + 1)) of the pairs of tokens lies at
+  distance d or more; with shorter documents it is less.
+- Learned positions that end, and windows beyond which no layer sees.
+
+What the numbers of a proof say, in plain words. Judges nothing, only words what was judged.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
+from ropewalk.errors import ScheduleError
 from ropewalk.proof.cells import UNJUDGED, Control, Outcome
 from ropewalk.proof.summary import LengthSummary, Share
+from ropewalk.rope.diagnostics import pair_rows, similarity_horizon
+from ropewalk.rope.frequencies import schedule
+from ropewalk.rope.lengths import trained_length
+from ropewalk.rope.spec import LearnedPositions, Length, PositionSpec, Sinusoidal
 from ropewalk.short import short
+
+RARE = 0.05
+"""Distances that make up less than this share of training are called rare."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the schedule says of prompts of `length` tokens. Lengths in tokens.
+
+    `unseen` of `pairs` rotary pairs turn to angles that training did not show; `horizon` is the
+    shortest similarity horizon of the layers without a window, None where none lies within the
+    length; `reach` is the widest window where every layer has one; `rows` the last learned
+    position.
+    """
+
+    length: int
+    trained: int | None
+    unseen: int
+    pairs: int
+    horizon: int | None
+    reach: int | None
+    rows: int | None
+    guessed: bool = False
+    """Whether `trained` is a guess."""
+
+
+def predict(spec: PositionSpec, length: int, trained: Length | None = None) -> Prediction:
+    """Read off `spec` what is to be expected at `length`, before any model runs.
+
+    `trained` None: the trained length that an audit computes with, stated or guessed.
+    """
+    known = trained_length(spec) if trained is None else trained
+    unseen = pairs = 0
+    horizons: list[int] = []
+    for group, rotary in spec.rotary_groups():
+        pairs += rotary.pairs
+        try:
+            rows = pair_rows(rotary, known.tokens, length, group.window)
+            if group.window is None:
+                still = (rotary.head_dim - rotary.rotary_dim) // 2
+                found = similarity_horizon(schedule(rotary, length).inv_freq, length, still)
+                horizons += [] if found is None else [found]
+        except ScheduleError:
+            # A schedule that cannot be built predicts nothing; the audit says why.
+            continue
+        unseen += sum(1 for row in rows if row.unseen)
+    windows = [group.window for group in spec.groups]
+    limits = [
+        group.encoding.rows
+        for group in spec.groups
+        if isinstance(group.encoding, LearnedPositions | Sinusoidal) and group.encoding.rows
+    ]
+    return Prediction(
+        length=length,
+        trained=known.tokens,
+        guessed=known.tokens is not None and not known.stated,
+        unseen=unseen,
+        pairs=pairs,
+        horizon=min(horizons, default=None),
+        reach=max(w.reach for w in windows if w) if windows and all(windows) else None,
+        rows=min(limits, default=None),
+    )
+
+
+def reasons(found: Prediction, depth: float) -> tuple[str, ...]:
+    """Likely reasons why a needle at `depth` (0 to 1) is not found, the strongest first.
+
+    The needle lies (1 - depth) of the length before the question. Empty where nothing in the
+    schedule speaks against it.
+    """
+    distance = round((1 - depth) * found.length)
+    training = "" if found.trained is None else f"training at {found.trained:,} tokens"
+    training += " (a guess)" if found.guessed else ""
+    said: list[str] = []
+    if found.rows is not None and found.length > found.rows:
+        said.append(f"positions end at {found.rows:,}")
+    if found.unseen and training:
+        said.append(
+            f"{found.unseen} of {found.pairs} rotary pairs turn to angles that {training} did "
+            "not show"
+        )
+    if found.reach is not None and distance >= found.reach:
+        said.append(
+            f"no layer sees further back than {found.reach:,} tokens, and the needle lies "
+            f"{distance:,} before the question"
+        )
+    if found.horizon is not None and distance >= found.horizon:
+        said.append(
+            f"the needle lies {distance:,} tokens before the question, and the similarity horizon "
+            f"is at {found.horizon:,}"
+        )
+    if found.trained is not None:
+        share = frequency(found.trained, distance)
+        if distance >= found.trained:
+            said.append(f"a distance of {distance:,} tokens did not occur in {training}")
+        elif share < RARE:
+            said.append(
+                f"distances of {distance:,} tokens and more are at most {share:.1%} of those in "
+                f"{training}"
+            )
+    return tuple(said)
+
+
+def frequency(trained: int, distance: int) -> float:
+    """The share of token pairs at `distance` or more in full windows of `trained` tokens."""
+    if distance >= trained:
+        return 0.0
+    rest = trained - distance
+    return rest * (rest + 1) / (trained * (trained + 1))
+
+
+def predictions_text(
+    spec: PositionSpec, lengths: Sequence[int], trained: Length | None = None
+) -> str:
+    """The predictions for `lengths` as a text for a run folder."""
+    return json.dumps([asdict(predict(spec, length, trained)) for length in lengths])
+
+
+def read_predictions(text: str) -> Mapping[int, Prediction]:
+    """The predictions of a run folder, by length. Raises ValueError for what is none."""
+    try:
+        return {each["length"]: Prediction(**each) for each in json.loads(text)}
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"predictions that are none: {error}") from error
+
 
 HALF = 0.5
 """A control says more than its count where its whole interval lies on one side of this."""
@@ -36,7 +179,7 @@ _CONTROLS = {
 
 @short
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Judgement:
     """What `result` puts into words; lengths ascending, numbers as in `EffectiveLength`."""
 
     columns: tuple[LengthSummary, ...]
@@ -59,7 +202,7 @@ class Finding:
     claimed: int | None
 
 
-def result(found: Finding) -> str:
+def result(found: Judgement) -> str:
     """The effective length, what would settle it, and what did not fit, as short sentences."""
     if found.asked == 0:
         return f"No answers yet: nothing can be said; {_claim(found)}."
@@ -92,7 +235,7 @@ def control(kind: Control, share: Share) -> str:
     return f"{counted}; {tried} no more than that."
 
 
-def _headline(found: Finding) -> str:
+def _headline(found: Judgement) -> str:
     claim = _claim(found)
     failing = next((c for c in found.columns if c.verdict == "fails"), None)
     if found.nothing_found_at is not None:
@@ -127,7 +270,7 @@ def _counted(column: LengthSummary) -> str:
     return f"{column.length:,} tokens{counts}"
 
 
-def _remedy(found: Finding) -> Iterable[str]:
+def _remedy(found: Judgement) -> Iterable[str]:
     """What more trials would do for the first length that is not certain, when undecided."""
     blocking = next((c for c in found.columns if c.verdict != "passes"), None)
     if blocking is None or blocking.verdict != "undecided" or found.nothing_found_at is not None:
@@ -161,7 +304,7 @@ def _remedy(found: Finding) -> Iterable[str]:
         )
 
 
-def _misfits(found: Finding) -> Iterable[str]:
+def _misfits(found: Judgement) -> Iterable[str]:
     for length, outcomes in found.outcomes.items():
         overflow = outcomes.get(Outcome.OVERFLOW, 0)
         if not overflow:
@@ -172,7 +315,7 @@ def _misfits(found: Finding) -> Iterable[str]:
             yield f"At {length:,} tokens {overflow} of {sum(outcomes.values())} did not fit."
 
 
-def _unjudged(found: Finding) -> Iterable[str]:
+def _unjudged(found: Judgement) -> Iterable[str]:
     """How many answers of each length say nothing, by kind."""
     words = {
         Outcome.TRUNCATED: "were cut by the server before the model read them",
@@ -187,7 +330,7 @@ def _unjudged(found: Finding) -> Iterable[str]:
                 yield f"At {length:,} tokens {count} of {asked} prompts {words[outcome]}."
 
 
-def _claim(found: Finding) -> str:
+def _claim(found: Judgement) -> str:
     """The claim, and whether any judged answer is of a prompt as long."""
     if found.claimed is None:
         return "it claims no length"

@@ -1,19 +1,139 @@
-"""What to prove and how: everything a user can say of a proof, and what of it cannot be."""
+"""More trials where they can still change the verdict, and nowhere else.
+
+Verdicts are per length, all depths together, so a length's cells are given further trials
+together: else the depths that were settled early would count less in its share. A length gets
+another trial as long as its interval straddles the threshold, up to a cap. Lengths beyond the
+first one that fails get none: nothing that is found there can change the effective length.
+
+The intervals are looked at after every round. They are a confidence sequence
+(`ropewalk.proof.statistics.evidence`), so that being wrong is no likelier for it.
+
+What to prove and how: everything a user can say of a proof, and what of it cannot be.
+
+How a model's own files ask for it to be proved, where the user does not say.
+
+A model that was trained on one kind of question says little when it is asked another. So a
+`config.json` may hold an object `ropewalk_prove` with any of
+
+    tasks    what the model was trained to find: names of `ropewalk.proof.tasks.suite`
+    sharing  what its prompts were like: "none", "prefix" (a needle of its own for each prompt) or
+             "nested" (many facts in a document)
+    lengths  the lengths to ask, tokens
+
+No engine reads it, and transformers keeps it. What a user names always goes before it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ropewalk.errors import UsageError
+from ropewalk.models.resolve import ModelFiles
 from ropewalk.proof.calibration import Calibrate
-from ropewalk.proof.cells import Sharing
+from ropewalk.proof.cells import Cell, Control, Row, Sharing
+from ropewalk.proof.endpoint.subject import EndpointSettings
+from ropewalk.proof.progress import RunResult
 from ropewalk.proof.prompt import CHAT_ANSWER_TOKENS
-from ropewalk.proof.sequential import UntilCertain
 from ropewalk.proof.statistics import FEWEST_DOCUMENTS, RelativeThreshold, Threshold
-from ropewalk.proof.subjects.endpoint.settings import EndpointSettings
+from ropewalk.proof.summary import RunSummary
 from ropewalk.proof.tasks.own import OwnDocuments, read_own
+from ropewalk.proof.tasks.suite import parse_tasks
 from ropewalk.short import short
+
+MOST_TRIALS = 50
+"""Trials a length gets at most, where no other cap is named."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class UntilCertain:
+    """Go on until every length that matters is settled, or has `most_trials` trials.
+
+    Raises UsageError for a cap below 1.
+    """
+
+    most_trials: int = MOST_TRIALS
+
+    def __post_init__(self) -> None:
+        """Refuse a cap that allows nothing."""
+        if self.most_trials < 1:
+            raise UsageError(
+                f"{self.most_trials} trials at most is impossible: at least 1 must be allowed"
+            )
+
+    def round(
+        self, summary: RunSummary, rows: Iterable[Row], left_out: Iterable[Cell] = ()
+    ) -> tuple[Cell, ...]:
+        """The cells to ask next, shortest length first; none when all is settled or capped.
+
+        `summary` must be made with `Repeated` evidence from `rows`. Cells that were `left_out`
+        are not asked for again.
+        """
+        known = (*(row.cell for row in rows), *left_out)
+        seen = [cell for cell in known if cell.control is Control.NONE]
+        cells: list[Cell] = []
+        for column in summary.columns:
+            if column.verdict == "fails":
+                break
+            # A length without a judged answer is broken or does not fit: asking on is no help.
+            if column.verdict == "passes" or not column.pooled.judged:
+                continue
+            here = {cell for cell in seen if cell.length == column.length}
+            tasks = sorted({cell.task for cell in here})
+            latest = max(cell.trial for cell in here)
+            # A round that was cut off is finished before the next one begins.
+            for trial in (latest, latest + 1):
+                more = [
+                    cell
+                    for task in tasks
+                    for depth in summary.depths
+                    if (cell := Cell(column.length, depth, trial, task=task)) not in here
+                ]
+                if more and trial < self.most_trials:
+                    cells += more
+                    break
+        return tuple(cells)
+
+    def capped(self, summary: RunSummary, rows: Iterable[Row]) -> tuple[int, ...]:
+        """The lengths that have as many trials as are allowed, and are undecided still."""
+        trials: dict[int, int] = {}
+        for row in rows:
+            if row.cell.control is Control.NONE:
+                trials[row.cell.length] = max(trials.get(row.cell.length, 0), row.cell.trial + 1)
+        return tuple(
+            column.length
+            for column in summary.columns
+            if column.verdict == "undecided" and trials.get(column.length, 0) >= self.most_trials
+        )
+
+
+def go_on(
+    policy: UntilCertain,
+    first: RunResult,
+    ask: Callable[[tuple[Cell, ...]], RunResult],
+    kept: Callable[[], tuple[RunSummary, Sequence[Row]]],
+) -> RunResult:
+    """Ask rounds behind a run that ended with `first`, until nothing more is worth asking.
+
+    `ask` asks the cells of a round; `kept` sums up what is kept by then. A run that was
+    interrupted or out of time is not gone on with. Counts add up over the rounds.
+    """
+    total = first
+    while not (total.interrupted or total.out_of_time):
+        cells = policy.round(*kept(), total.left_out)
+        if not cells:
+            break
+        result = ask(cells)
+        total = replace(
+            result,
+            done=total.done + result.done,
+            asked=total.asked + result.asked,
+            left_out={**total.left_out, **result.left_out},
+        )
+    return total
+
 
 RUNS = Path("ropewalk-runs")
 """Where run folders go when none is named, in the folder the command is started in."""
@@ -37,7 +157,7 @@ class ProofSettings:
     "openai:NAME" is asked. `sharing` None: nested where the model can. `calibrate` None: short
     where that costs less than nesting saves. `price` is that of a million prompt tokens,
     `dry_run` stops before the first prompt. `tasks` are names of `ropewalk.proof.tasks.suite`,
-    and none of them what the model's files name (`ropewalk.proof.as_stated`), or else single;
+    and none of them what the model's files name (`ropewalk.proof.settings`), or else single;
     `documents` (a folder) and `questions` (JSONL) make the task "documents", asked beside them.
     `until_certain` asks further trials where the verdict is open. `device_map` spreads a model
     over devices, as accelerate takes it: "auto", or a mapping of modules. `shorten` leaves out the
@@ -120,3 +240,110 @@ class ProofSettings:
         tasks = self.tasks or ("single",)
         own = self.documents is not None and "documents" not in tasks
         return (*tasks, "documents") if own else tasks
+
+
+KEY = "ropewalk_prove"
+_SHARED = {
+    Sharing.NONE: "one pass key per prompt",
+    Sharing.PREFIX: "one pass key per prompt",
+    Sharing.NESTED: "many facts in one document",
+}
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What the files say; empty or None for what they do not."""
+
+    tasks: tuple[str, ...] = ()
+    sharing: Sharing | None = None
+    lengths: tuple[int, ...] = ()
+
+
+def stated(files: ModelFiles) -> Stated | None:
+    """What a model's configuration says of its proof; None where it says nothing.
+
+    Raises UsageError for what cannot be meant, ConfigError for a file that cannot be read.
+    """
+    if files.kind == "gguf" or not files.config_path.is_file():
+        return None
+    found = files.config.get(KEY)
+    if found is None:
+        return None
+    wrong = UsageError(
+        f"{files.config_path} holds {KEY}, which says how to prove the model, and it cannot be "
+        'read: it is an object like {"tasks": ["single"], "sharing": "prefix", "lengths": [256]}; '
+        "correct it or take it out"
+    )
+    if not isinstance(found, Mapping):
+        raise wrong
+    tasks, lengths = found.get("tasks", []), found.get("lengths", [])
+    if not _all(tasks, str) or not _all(lengths, int) or any(each < 1 for each in lengths):
+        raise wrong
+    try:
+        sharing = None if found.get("sharing") is None else Sharing(found["sharing"])
+        names = parse_tasks(",".join(tasks)) if tasks else ()
+    except (ValueError, UsageError):
+        raise wrong from None
+    return Stated(names, sharing, tuple(lengths))
+
+
+def as_stated(settings: ProofSettings, files: ModelFiles) -> tuple[ProofSettings, tuple[str, ...]]:
+    """The settings with what the user left open filled in from the files, and what to say of it.
+
+    Raises as `stated`.
+    """
+    found = stated(files)
+    if found is None:
+        return settings, ()
+    filled, taken = settings, []
+    if found.tasks and not settings.tasks and settings.documents is None:
+        filled = replace(filled, tasks=found.tasks)
+        taken.append(_named(found.tasks))
+    known = not found.tasks or set(filled.all_tasks) <= set(found.tasks)
+    calibrated = settings.calibrate not in (None, Calibrate.OFF)
+    if found.sharing is not None and settings.sharing is None and known and not calibrated:
+        nested = found.sharing is Sharing.NESTED
+        if not (nested and filled.not_nested()):
+            filled = replace(filled, sharing=found.sharing)
+            taken.append(_SHARED[found.sharing])
+    if found.lengths and not settings.lengths:
+        filled = replace(filled, lengths=found.lengths)
+    said = []
+    # What would have been asked anyway is nothing to tell.
+    if taken and (filled.all_tasks, filled.sharing) != (settings.all_tasks, settings.sharing):
+        said.append(
+            f"asked what its files ({KEY}) say that it was trained on: {', '.join(taken)}; --task "
+            "and --sharing ask otherwise"
+        )
+    if filled.lengths != settings.lengths:
+        lengths = _listed([f"{each:,}" for each in found.lengths])
+        said.append(f"asked at the lengths that its files name: {lengths}; --lengths names others")
+    if unknown := _unknown(filled, found):
+        said.append(f"by its files ({KEY}) the model was not trained on {unknown}")
+    return filled, tuple(said)
+
+
+def _unknown(settings: ProofSettings, found: Stated) -> str:
+    """What is asked that the files do not name as trained."""
+    parts = []
+    others = [name for name in settings.all_tasks if name not in found.tasks]
+    if found.tasks and others:
+        parts.append(_named(others))
+    if found.sharing in (Sharing.NONE, Sharing.PREFIX) and settings.sharing is Sharing.NESTED:
+        parts.append("documents with many facts, as --sharing nested asks them")
+    return " and ".join(parts)
+
+
+def _named(tasks: Sequence[str]) -> str:
+    return f"the task{'s' * (len(tasks) > 1)} {_listed(tasks)}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([*([", ".join(words[:-1])] if words[1:] else []), words[-1]])
+
+
+def _all(values: object, kind: type) -> bool:
+    return isinstance(values, list) and all(
+        isinstance(each, kind) and not isinstance(each, bool) for each in values
+    )

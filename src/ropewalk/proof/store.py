@@ -19,8 +19,8 @@ from typing import Final, Self
 
 from ropewalk.errors import StoreError
 from ropewalk.proof.cells import Row
+from ropewalk.proof.export import COLUMNS, from_record, to_record
 from ropewalk.proof.lock import FolderLock
-from ropewalk.proof.records import COLUMNS, from_record, to_record
 
 DATABASE = "results.sqlite"
 SCHEMA_VERSION: Final = 3

@@ -106,7 +106,7 @@ class ControlSummary:
 @short
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What speaks against a length at its worst depth, by `ropewalk.proof.reasons`.
+    """What speaks against a length at its worst depth, by `ropewalk.proof.sentences`.
 
     `likely` is empty where nothing in the schedule does.
     """

@@ -9,19 +9,18 @@ from ropewalk.report.layout import Drawn, Piece, Prose, Table, lines, wrapped
 
 if TYPE_CHECKING:
     from ropewalk.explain.encodings import EncodingRow
-    from ropewalk.explain.order import Order
-    from ropewalk.explain.raw_index import RawIndex
+    from ropewalk.explain.order import OrderDemo, RawIndexFailures
     from ropewalk.explain.scale import ScaleRow
 
 WIDTH = 80
 
 
-def order_lines(order: Order, width: int = WIDTH) -> Iterator[str]:
+def order_lines(order: OrderDemo, width: int = WIDTH) -> Iterator[str]:
     """The order problem, then the raw index's three failures, in `width` columns."""
     yield from lines(_order(order), min(width, WIDTH))
 
 
-def _order(order: Order) -> Iterator[Piece]:
+def _order(order: OrderDemo) -> Iterator[Piece]:
     first, second = " ".join(order.first), " ".join(order.second)
     yield f"{first} / {second}, through one layer of unmasked self-attention"
     yield ""
@@ -41,7 +40,7 @@ def _order(order: Order) -> Iterator[Piece]:
     yield from _index_lines(order.raw_index)
 
 
-def _index_lines(raw: RawIndex) -> Iterator[Piece]:
+def _index_lines(raw: RawIndexFailures) -> Iterator[Piece]:
     decides = raw.decides
     yield "Appending the index itself to each vector fails three ways:"
     yield ""

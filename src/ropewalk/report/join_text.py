@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from ropewalk.explain.join import Join, Reading
+from ropewalk.explain.join import JoinLeak, JoinReading
 from ropewalk.report.layout import Piece, Prose, Table, lines
 from ropewalk.report.text import clip, visible
 
@@ -14,12 +14,12 @@ SCHEMA = "ropewalk.explain.join/1"
 _EQUAL = 1e-4
 
 
-def join_lines(name: str, join: Join, width: int = WIDTH) -> Iterator[str]:
+def join_lines(name: str, join: JoinLeak, width: int = WIDTH) -> Iterator[str]:
     """B alone, then each way of joining, in ASCII of `width` columns, WIDTH at most."""
     yield from lines(_pieces(name, join), min(width, WIDTH))
 
 
-def _pieces(name: str, join: Join) -> Iterator[Piece]:
+def _pieces(name: str, join: JoinLeak) -> Iterator[Piece]:
     number = len(join.pairs)
     pairs = "1 pair of documents" if number == 1 else f"{number} pairs of documents"
     own = join.alone.value_a is None
@@ -47,12 +47,12 @@ def _pieces(name: str, join: Join) -> Iterator[Piece]:
     yield from _meaning(join)
 
 
-def join_json(name: str, join: Join) -> dict[str, object]:
+def join_json(name: str, join: JoinLeak) -> dict[str, object]:
     """All of it as plain JSON values."""
     return {"schema": SCHEMA, "model": name, **asdict(join)}
 
 
-def _row(reading: Reading, number: int) -> list[str]:
+def _row(reading: JoinReading, number: int) -> list[str]:
     change = (f"{reading.mean:>16.2g}", f"{reading.most:>12.2g}")
     if reading.value_a is None or reading.value_b is None:
         return [f"{reading.way:<18}", f"{reading.loss:>14.4f}", *change]
@@ -60,7 +60,7 @@ def _row(reading: Reading, number: int) -> list[str]:
     return [f"{reading.way:<18}", *values, f"{f'{reading.misled} of {number}':>10}", *change]
 
 
-def _meaning(join: Join) -> Iterator[Piece]:
+def _meaning(join: JoinLeak) -> Iterator[Piece]:
     nothing, masked = join.readings[0], join.readings[-1]
     if join.alone.value_a is not None:
         yield from _wrapped(

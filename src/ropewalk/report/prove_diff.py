@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
-from ropewalk.proof.diff import Comparison, RunDiff
+from ropewalk.proof.diff import DiffPart, RunDiff
 from ropewalk.proof.statistics.paired import MeanDifference
 from ropewalk.report import page
 from ropewalk.report.layout import Piece, Prose, Table, lines
@@ -116,7 +116,7 @@ def mean(difference: MeanDifference | None) -> str:
     return f"{difference.value:+.3f} +-{difference.high - difference.value:.3f}"
 
 
-def _cells(label: str, part: Comparison) -> tuple[str, ...]:
+def _cells(label: str, part: DiffPart) -> tuple[str, ...]:
     counts = (part.pairs, part.both, part.only_a, part.only_b, part.neither)
     return (
         label,
@@ -145,7 +145,7 @@ def _plain(value: object) -> object:
     """Dataclasses and tuples as what json.dumps takes; no number here is infinite but as a text."""
     if is_dataclass(value) and not isinstance(value, type):
         named = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-        if isinstance(value, Comparison):
+        if isinstance(value, DiffPart):
             return {**named, "pairs": value.pairs, "significant": value.significant}
         return named
     if isinstance(value, list | tuple):

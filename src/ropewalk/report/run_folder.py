@@ -9,10 +9,11 @@ from pathlib import Path
 from ropewalk.files import write_whole
 from ropewalk.findings import Audit, to_json
 from ropewalk.proof.cells import Cell, Control, Row
-from ropewalk.proof.session import Proof
+from ropewalk.proof.prove import Proof
 from ropewalk.proof.store import Store
 from ropewalk.proof.summary import RunSummary
-from ropewalk.report.audit_text import audit_lines
+from ropewalk.report import audit as audits
+from ropewalk.report.lines import text_lines
 from ropewalk.report.prove_html import CellPrompt, render_html
 
 REPORT = "report.html"
@@ -49,7 +50,7 @@ def folder_html(
     audit, text = None, ""
     if audited is not None:
         audit = to_json(audited)
-        text = "\n".join(line for line, _ in audit_lines(audited, width=AUDIT_WIDTH))
+        text = "\n".join(text_lines(audits.document(audited).blocks, AUDIT_WIDTH))
     return render_html(summary, audit=audit, audit_text=text, prompts=prompts, tasks=tasks)
 
 

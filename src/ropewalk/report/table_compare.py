@@ -9,7 +9,7 @@ from ropewalk.report.layout import Piece, Prose, Table, fit, lines
 from ropewalk.report.text import visible
 
 if TYPE_CHECKING:
-    from ropewalk.tables.compare import Comparison, Movement
+    from ropewalk.tables.movement import Movement, TableComparison
     from ropewalk.tables.open import EmbeddingTable
 
 WIDTH = 80
@@ -17,7 +17,7 @@ LABEL = 24
 
 
 def compare_lines(
-    found: Comparison, names: tuple[str, str], top: int, width: int = WIDTH
+    found: TableComparison, names: tuple[str, str], top: int, width: int = WIDTH
 ) -> Iterator[str]:
     """The whole comparison of tables called `names`, `top` tokens in each list, in `width`
     columns, WIDTH at most.
@@ -25,7 +25,7 @@ def compare_lines(
     yield from lines(_pieces(found, names, top), min(width, WIDTH))
 
 
-def _pieces(found: Comparison, names: tuple[str, str], top: int) -> Iterator[Piece]:
+def _pieces(found: TableComparison, names: tuple[str, str], top: int) -> Iterator[Piece]:
     yield from _wrapped(f"A  {visible(names[0])}: {visible(found.one.name)}, {_shape(found.one)}")
     yield from _wrapped(
         f"B  {visible(names[1])}: {visible(found.other.name)}, {_shape(found.other)}"
@@ -60,7 +60,7 @@ def _shape(table: EmbeddingTable) -> str:
     return f"{rows:,} x {width:,} {table.storage}, {table.view}"
 
 
-def _coverage(found: Comparison) -> Iterator[Piece]:
+def _coverage(found: TableComparison) -> Iterator[Piece]:
     shared, count = found.shared, len(found.shared)
     yield from _wrapped(
         f"{count:,} tokens are in both, {shared.rule}: {count / max(shared.tokens, 1):.1%} of A's "
@@ -82,7 +82,7 @@ def _coverage(found: Comparison) -> Iterator[Piece]:
             )
 
 
-def _ratios(found: Comparison) -> Iterator[Piece]:
+def _ratios(found: TableComparison) -> Iterator[Piece]:
     import torch
 
     known = found.ratios[list(found.kept)]
@@ -92,7 +92,7 @@ def _ratios(found: Comparison) -> Iterator[Piece]:
     yield f"Norm in B over norm in A: median {middle:.4g}, 5 to 95 % {low:.4g} to {high:.4g}"
 
 
-def _movement(found: Comparison, moved: Movement, title: str, top: int) -> Iterator[Piece]:
+def _movement(found: TableComparison, moved: Movement, title: str, top: int) -> Iterator[Piece]:
     kept = list(found.kept)
     yield ""
     yield from _wrapped(
@@ -115,7 +115,7 @@ def _movement(found: Comparison, moved: Movement, title: str, top: int) -> Itera
     yield Table(table)
 
 
-def _overlap(found: Comparison, top: int) -> Iterator[Piece]:
+def _overlap(found: TableComparison, top: int) -> Iterator[Piece]:
     overlap = found.overlap
     if overlap is None:
         return
@@ -131,7 +131,7 @@ def _overlap(found: Comparison, top: int) -> Iterator[Piece]:
         yield f"  {_label(found, pair)}{share:>10.0%}"
 
 
-def _label(found: Comparison, pair: int) -> str:
+def _label(found: TableComparison, pair: int) -> str:
     return f"{fit(visible(repr(found.label(pair))), LABEL - 1)} "
 
 

@@ -11,7 +11,7 @@ from ropewalk.report.text import clip, visible
 
 if TYPE_CHECKING:
     from ropewalk.tables.health.isotropy import Isotropy
-    from ropewalk.tables.health.nearest import Hubness, NearDuplicates, Nearest
+    from ropewalk.tables.health.nearest import Hubness, NearDuplicates, NearestRows
 
 
 def isotropy_lines(found: Isotropy, seed: int) -> Iterator[Piece]:
@@ -48,7 +48,7 @@ def isotropy_lines(found: Isotropy, seed: int) -> Iterator[Piece]:
     )
 
 
-def nearest_lines(found: Nearest, seed: int) -> Iterator[Piece]:
+def nearest_lines(found: NearestRows, seed: int) -> Iterator[Piece]:
     """Near duplicates, then hubs."""
     yield from _duplicates(found.duplicates, seed)
     yield from _hubs(found.hubness, seed)

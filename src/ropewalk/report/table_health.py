@@ -24,12 +24,11 @@ from ropewalk.report.text import clip, visible
 
 if TYPE_CHECKING:
     from ropewalk.tables.health.check import Health
-    from ropewalk.tables.health.drift import Drift
-    from ropewalk.tables.health.duplicates import Duplicates
-    from ropewalk.tables.health.norms import Norms
-    from ropewalk.tables.health.roundtrip import RoundTrip
-    from ropewalk.tables.health.scan import Stretch
+    from ropewalk.tables.health.drift import HeadDrift
+    from ropewalk.tables.health.nearest import Duplicates
+    from ropewalk.tables.health.scan import Norms, RowStretch
     from ropewalk.tables.health.undertrained import Undertrained
+    from ropewalk.tables.health.unused import RoundTrip
 
 BAR = 40
 RANGES = 8
@@ -80,7 +79,7 @@ def _rows(health: Health) -> Iterator[Piece]:
     )
 
 
-def _stretch(name: str, rows: Stretch, *, named: bool = True) -> Iterator[Piece]:
+def _stretch(name: str, rows: RowStretch, *, named: bool = True) -> Iterator[Piece]:
     if not rows.count:
         yield f"  {name:<22}none"
         return
@@ -90,7 +89,7 @@ def _stretch(name: str, rows: Stretch, *, named: bool = True) -> Iterator[Piece]
         yield from wrapped(f"{'':<22}{names}{', ...' * (rows.count > len(rows.shown))}")
 
 
-def _ranges(rows: Stretch) -> str:
+def _ranges(rows: RowStretch) -> str:
     parts = [str(a) if a == b else f"{a}-{b}" for a, b in rows.ranges[:RANGES]]
     more = len(rows.ranges) - RANGES
     return "rows " + ", ".join(parts) + (f" and {more:,} stretches more" if more > 0 else "")
@@ -205,7 +204,7 @@ def _hint(equal: Duplicates) -> str:
     return f". Equal rows may be: --unused {rows}"
 
 
-def _drift(drift: Drift) -> Iterator[Piece]:
+def _drift(drift: HeadDrift) -> Iterator[Piece]:
     yield from section(
         "input and output table",
         "Cosine of each token's row in the one with its row in the other (Press & Wolf, arXiv "

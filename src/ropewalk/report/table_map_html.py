@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ropewalk.report import page
 from ropewalk.report.prompt_pool import deflated
 from ropewalk.report.text import clip, visible
-from ropewalk.tables.shapes import Shape, shape_of
+from ropewalk.tables.vocabulary import Shape, shape_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ropewalk.tables.clusters import Clusters
     from ropewalk.tables.open import EmbeddingTable
-    from ropewalk.tables.projection import Nearest, Projection
+    from ropewalk.tables.principal import Projection, ShownNeighbours
 
 NAME_LIMIT = 200
 """Characters of a token's name that the page holds."""
@@ -52,7 +52,7 @@ def map_html(
     table: EmbeddingTable,
     shown: Projection,
     *,
-    near: Nearest | None = None,
+    near: ShownNeighbours | None = None,
     clusters: Clusters | None = None,
 ) -> str:
     """The page. Raises MissingPartError without jinja2."""
@@ -82,7 +82,7 @@ def map_html(
 def facts(
     table: EmbeddingTable,
     shown: Projection,
-    near: Nearest | None,
+    near: ShownNeighbours | None,
     clusters: Clusters | None,
 ) -> list[tuple[str, str]]:
     """What the map is of, as (name, words); the same lines the terminal prints."""
@@ -141,7 +141,7 @@ def _coloured(clusters: Clusters | None) -> list[tuple[str, str]]:
 def _data(
     table: EmbeddingTable,
     shown: Projection,
-    near: Nearest | None,
+    near: ShownNeighbours | None,
     clusters: Clusters | None,
 ) -> dict[str, object]:
     """Everything the script draws."""

@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING
 from ropewalk.report.layout import Piece, Prose, lines
 from ropewalk.report.table_lines import WIDTH, label, wrapped
 from ropewalk.report.text import visible
-from ropewalk.tables.display import display
+from ropewalk.tables.vocabulary import display
 
 if TYPE_CHECKING:
-    from ropewalk.tables.answer import Answer, Answers, Question
+    from ropewalk.tables.answer import NearAnswer, NearAnswers, NearQuestion
     from ropewalk.tables.open import EmbeddingTable
     from ropewalk.tables.vocabulary import Spelling
-    from ropewalk.tables.words import Asked
+    from ropewalk.tables.words import WordRows
 
 NAMED = 10
 """Rows that a line names; of more it gives the number."""
 
 
-def near_lines(answers: Answers, table: EmbeddingTable, width: int = WIDTH) -> Iterator[str]:
+def near_lines(answers: NearAnswers, table: EmbeddingTable, width: int = WIDTH) -> Iterator[str]:
     """All answers, and under them which rows were compared, in `width` columns, WIDTH at most."""
     yield from lines(_pieces(answers, table), min(width, WIDTH))
 
 
-def _pieces(answers: Answers, table: EmbeddingTable) -> Iterator[Piece]:
+def _pieces(answers: NearAnswers, table: EmbeddingTable) -> Iterator[Piece]:
     for answer in answers.answers:
         yield from _answer(answer, table)
         yield ""
     yield from wrapped(_compared(answers), indent="")
 
 
-def near_document(answers: Answers, table: EmbeddingTable) -> dict[str, object]:
+def near_document(answers: NearAnswers, table: EmbeddingTable) -> dict[str, object]:
     """The same, for JSON."""
     return {
         "model": table.tables.title,
@@ -65,7 +65,7 @@ def near_document(answers: Answers, table: EmbeddingTable) -> dict[str, object]:
     }
 
 
-def asked_line(asked: Asked, table: EmbeddingTable) -> str:
+def asked_line(asked: WordRows, table: EmbeddingTable) -> str:
     """What stands for a word, a row or a text, in one line."""
     if asked.used is not None:
         line = f"{display(asked.used.key)}  row {asked.ids[0]}, {asked.used.form}"
@@ -81,7 +81,7 @@ def asked_line(asked: Asked, table: EmbeddingTable) -> str:
     return f'"{visible(asked.text)}"  {many}: {pieces}'
 
 
-def asked_document(asked: Asked, table: EmbeddingTable) -> dict[str, object]:
+def asked_document(asked: WordRows, table: EmbeddingTable) -> dict[str, object]:
     """The same, for JSON."""
     document: dict[str, object] = {
         "text": asked.text,
@@ -94,7 +94,7 @@ def asked_document(asked: Asked, table: EmbeddingTable) -> dict[str, object]:
     return document
 
 
-def _answer(answer: Answer, table: EmbeddingTable) -> Iterator[Piece]:
+def _answer(answer: NearAnswer, table: EmbeddingTable) -> Iterator[Piece]:
     question = answer.question
     signs = [" "] + ["+"] * len(question.plus) + ["-"] * len(question.minus)
     for sign, asked in zip(signs, question.inputs, strict=True):
@@ -106,11 +106,11 @@ def _answer(answer: Answer, table: EmbeddingTable) -> Iterator[Piece]:
         yield Prose(f"{label(table.label(row))} {score:>9.4f}  row {row}", f"{place:>5}  ", " " * 7)
 
 
-def _by_product(question: Question) -> bool:
+def _by_product(question: NearQuestion) -> bool:
     return question.by_product and bool(question.plus or question.minus)
 
 
-def _question_document(question: Question, table: EmbeddingTable) -> dict[str, object]:
+def _question_document(question: NearQuestion, table: EmbeddingTable) -> dict[str, object]:
     return {
         "of": asked_document(question.of, table),
         "plus": [asked_document(a, table) for a in question.plus],
@@ -118,7 +118,7 @@ def _question_document(question: Question, table: EmbeddingTable) -> dict[str, o
     }
 
 
-def _compared(answers: Answers) -> str:
+def _compared(answers: NearAnswers) -> str:
     left = ["the inputs"]
     if answers.bare:
         left.append(f"{answers.bare:,} rows without a token (--all-rows takes them in)")

@@ -11,8 +11,7 @@ from ropewalk.report.text import clip, visible
 
 if TYPE_CHECKING:
     from ropewalk.explain.layer_score import LayerScores
-    from ropewalk.tables.score.analogies import AnalogyScore, Section
-    from ropewalk.tables.score.pairs import PairScore
+    from ropewalk.tables.score.benchmarks import AnalogyScore, AnalogySection, PairScore
 
 WIDTH = 80
 NAME = 30
@@ -106,7 +105,7 @@ def _verdict(found: LayerScores, number: int, name: str) -> str:
     )
 
 
-def _section(section: Section) -> tuple[str, ...]:
+def _section(section: AnalogySection) -> tuple[str, ...]:
     accuracy = "-" if section.accuracy is None else f"{section.accuracy:.1%}"
     covered = f"{section.asked:,} of {section.total:,}"
     figures = (f"{accuracy:>9}", f"{section.correct:>9,}", f"{covered:>18}")

@@ -15,14 +15,14 @@ from ropewalk.report.layout import NARROWEST, Prose, fit, lines
 from ropewalk.report.table_near import asked_document, asked_line
 from ropewalk.report.text import visible
 from ropewalk.short import short
-from ropewalk.tables.display import display
+from ropewalk.tables.vocabulary import display
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from ropewalk.kernels.arrays import Array
     from ropewalk.tables.open import EmbeddingTable
-    from ropewalk.tables.words import Asked
+    from ropewalk.tables.words import WordRows
 
 WIDTH = 100
 LABEL = 20
@@ -48,13 +48,13 @@ class Field:
     tip: str
 
 
-def name_of(asked: Asked) -> str:
+def name_of(asked: WordRows) -> str:
     """A word by the spelling that was used; a row or text as it was named."""
     return display(asked.used.key) if asked.used is not None else visible(asked.text)
 
 
 def similarity_lines(
-    asked: Sequence[Asked], cosines: Array, table: EmbeddingTable, width: int = WIDTH
+    asked: Sequence[WordRows], cosines: Array, table: EmbeddingTable, width: int = WIDTH
 ) -> Iterator[str | Text]:
     """What stands for each word, then the cosines (n, n): of two in a line, of more as a map.
 
@@ -85,7 +85,7 @@ def similarity_lines(
 
 
 def similarity_document(
-    asked: Sequence[Asked], cosines: Array, table: EmbeddingTable
+    asked: Sequence[WordRows], cosines: Array, table: EmbeddingTable
 ) -> dict[str, object]:
     """The same, for JSON."""
     return {
@@ -96,7 +96,7 @@ def similarity_document(
     }
 
 
-def similarity_html(asked: Sequence[Asked], cosines: Array, table: EmbeddingTable) -> str:
+def similarity_html(asked: Sequence[WordRows], cosines: Array, table: EmbeddingTable) -> str:
     """The map as one HTML page, without a script. Raises MissingPartError without jinja2."""
     names = [name_of(one) for one in asked]
     fields = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ropewalk.proof.by_task import without_guessing
+from ropewalk.proof.facts import without_guessing
 from ropewalk.proof.summary import RunSummary
 from ropewalk.proof.tasks.suite import TASKS
 from ropewalk.report.layout import Table, lines

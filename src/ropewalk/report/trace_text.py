@@ -14,7 +14,7 @@ from ropewalk.report.text import clip, visible
 
 if TYPE_CHECKING:
     from ropewalk.explain.rotation import Rotation, Score
-    from ropewalk.explain.steps import Step
+    from ropewalk.explain.steps import TraceStep
     from ropewalk.explain.trace import Trace
 
 WIDTH = 80
@@ -46,7 +46,7 @@ def _pieces(trace: Trace) -> Iterator[Piece]:
     yield from _verdict(trace)
 
 
-def _step(step: Step) -> Iterator[Piece]:
+def _step(step: TraceStep) -> Iterator[Piece]:
     shape = "" if step.shape is None else f"{step.shape} {step.dtype}, "
     yield from _wrapped(f"{step.name:<10}{shape}{step.sentence}", hang=10)
     if step.shape is None:
@@ -57,7 +57,7 @@ def _step(step: Step) -> Iterator[Piece]:
         yield f"  {_compared(step.difference, step.allowed, step.agrees)}"
 
 
-def _vectors(step: Step, width: int) -> Iterator[str]:
+def _vectors(step: TraceStep, width: int) -> Iterator[str]:
     """The first vectors of a step: norm, and as many first values as there is room for."""
     shown = list(zip(step.labels, step.norms, step.values, strict=True))[:SHOWN]
     for label, norm, values in shown:
@@ -70,8 +70,8 @@ def _vectors(step: Step, width: int) -> Iterator[str]:
 def _rotation(rotation: Rotation) -> Iterator[Piece]:
     yield from _wrapped(
         f"rotation  block {rotation.block + 1} ({visible(rotation.group)}): {rotation.rotated} of "
-        f"{rotation.head_dim} channels, base {rotation.base:,.10g}, {rotation.layout}, scaling "
-        f"{rotation.scaling}",
+        f"{rotation.head_dim} channels, base {rotation.rope_theta:,.10g}, {rotation.layout}, "
+        f"scaling {rotation.scaling}",
         hang=10,
     )
     if rotation.reason:

@@ -51,11 +51,11 @@ def compose(rotary: RotarySpec, scaling: Scaling) -> RotarySpec:
             return replace(rotary, scaling=Ntk(first * second))
         case LargerBase(), LargerBase():
             return replace(rotary, scaling=scaling)
-        case LargerBase(base=base), _:
-            return replace(rotary, base=base, scaling=scaling)
-        case Linear() | Ntk(), LargerBase(base=base):
+        case LargerBase(rope_theta=base), _:
+            return replace(rotary, rope_theta=base, scaling=scaling)
+        case Linear() | Ntk(), LargerBase(rope_theta=base):
             # Both are the same divisor or the same power of the base, whatever the base is.
-            return replace(rotary, base=base)
+            return replace(rotary, rope_theta=base)
         case present, _:
             raise ScheduleError(
                 f"{name_of(scaling)} scaling cannot stand on top of {name_of(present)}: "

@@ -82,12 +82,14 @@ def trained_inv_freq(rotary: RotarySpec, trained: int, claimed: int | None) -> t
     - Any type when nothing points to a shorter training: the schedule as shipped, at T.
     """
     if isinstance(rotary.scaling, LongRope):
-        return scaled_inv_freq(rotary, min(trained, rotary.scaling.switch_length))
+        return scaled_inv_freq(
+            rotary, min(trained, rotary.scaling.original_max_position_embeddings)
+        )
     if claimed is not None and claimed > trained:
         if isinstance(rotary.scaling, Proportional):
-            unstretched = Proportional(rotary.scaling.share)
+            unstretched = Proportional(rotary.scaling.partial_rotary_factor)
             return scaled_inv_freq(replace(rotary, scaling=unstretched))
-        return plain_inv_freq(rotary.base, rotary.rotary_dim)
+        return plain_inv_freq(rotary.rope_theta, rotary.rotary_dim)
     return scaled_inv_freq(rotary, trained)
 
 

@@ -76,7 +76,7 @@ def schedule(rotary: RotarySpec, length: int | None = None) -> Schedule:
     whole = isinstance(length, Integral) and not isinstance(length, bool)
     if length is not None and not (whole and 0 <= length <= checks.MOST_LENGTH):
         raise LengthError(f"the length is {length!r}; it must be a whole number from 0 to 2^53")
-    plain = plain_inv_freq(rotary.base, rotary.rotary_dim)
+    plain = plain_inv_freq(rotary.rope_theta, rotary.rotary_dim)
     inv_freq, fired = _scaled(rotary, length)
     factor, rule = attention_factor(rotary.scaling)
     if not 0.0 < factor <= checks.MOST:
@@ -97,14 +97,14 @@ def scaled_inv_freq(rotary: RotarySpec, length: int | None = None) -> tuple[floa
 
 def _scaled(rotary: RotarySpec, length: int | None) -> _Scaled:
     """The inverse frequencies after scaling, and which rules made them."""
-    base, dim, scaling = rotary.base, rotary.rotary_dim, rotary.scaling
+    base, dim, scaling = rotary.rope_theta, rotary.rotary_dim, rotary.scaling
     plain = plain_inv_freq(base, dim)
     match scaling:
         case Unscaled():
             return plain, (f"base {base:.10g}, nothing scaled",)
         case Linear(factor=s):
             return tuple(f / s for f in plain), (f"every pair divided by {s:g}",)
-        case LargerBase(base=larger):
+        case LargerBase(rope_theta=larger):
             return plain_inv_freq(larger, dim), (f"base {larger:.10g} in place of {base:.10g}",)
         case Ntk(factor=s):
             larger = ntk_base(base, dim, s)
@@ -119,7 +119,7 @@ def _scaled(rotary: RotarySpec, length: int | None) -> _Scaled:
             return _blend(plain, scaling.factor, keep), _ramp_rules(scaling, base, dim)
         case Llama3():
             return _llama3_table(scaling, plain)
-        case LongRope(switch_length=switch):
+        case LongRope(original_max_position_embeddings=switch):
             long = length is not None and length > switch
             divisors = scaling.long_factor if long else scaling.short_factor
             told = f"the {'long' if long else 'short'} factors, " + (
@@ -164,8 +164,9 @@ def yarn_bounds(scaling: Yarn, base: float, rotary_dim: int) -> tuple[float, flo
     if high < low:
         raise ScheduleError(
             f"YaRN's ramp runs from pair {low:g} down to {high:g}: a trained length of "
-            f"{scaling.ramp_length} tokens is too short for beta_fast {scaling.beta_fast:g} and "
-            f"beta_slow {scaling.beta_slow:g} at base {base:g}; check the original length"
+            f"{scaling.original_max_position_embeddings} tokens is too short for beta_fast "
+            f"{scaling.beta_fast:g} and beta_slow {scaling.beta_slow:g} at base {base:g}; "
+            "check the original length"
         )
     return low, high if high != low else high + 0.001
 
@@ -174,7 +175,7 @@ def _ramp_ends(scaling: Yarn, base: float, rotary_dim: int) -> tuple[float, floa
     """The ends of YaRN's ramp before they are held within the table."""
 
     def index(turns: float) -> float:
-        span = math.log(scaling.ramp_length) - math.log(turns * 2.0 * math.pi)
+        span = math.log(scaling.original_max_position_embeddings) - math.log(turns * 2.0 * math.pi)
         return rotary_dim * span / (2.0 * math.log(base))
 
     low, high = index(scaling.beta_fast), index(scaling.beta_slow)
@@ -209,7 +210,7 @@ def attention_factor(scaling: Scaling) -> tuple[float, str]:
             return value, f"m({s:g}, mscale {mscale:g}) / m({s:g}, mscale_all_dim {all_dim:g})"
         case Yarn(factor=s):
             return yarn_mscale(s), f"0.1 ln {s:g} + 1"
-        case LongRope(factor=s, switch_length=trained):
+        case LongRope(factor=s, original_max_position_embeddings=trained):
             rule = f"sqrt(1 + ln {s:g} / ln {trained})"
             return longrope_amplitude(s, trained), rule
         case _:
@@ -246,7 +247,7 @@ def _of_spec(spec: PositionSpec, length: int | None) -> Schedule:
 
 def _dynamic(scaling: DynamicNtk, base: float, dim: int, length: int | None) -> _Scaled:
     """A base that grows with the sequence beyond its anchor (2309.00071, section 3.3)."""
-    s, anchor = scaling.factor, scaling.anchor_length
+    s, anchor = scaling.factor, scaling.max_position_embeddings
     # Below the anchor the multiplier would fall under 1 and then below 0.
     multiplier = s * max(length or 0, anchor) / anchor - (s - 1.0)
     larger = ntk_base(base, dim, multiplier)
@@ -279,12 +280,15 @@ def _ramp_rules(scaling: Yarn, base: float, dim: int) -> tuple[str, ...]:
 
 
 def _by_parts(scaling: NtkByParts, plain: Sequence[float]) -> _Scaled:
-    """The paper's ramp: clip((r - alpha) / (beta - alpha), 0, 1) is kept, r in turns."""
-    low, high = scaling.alpha, scaling.beta
-    keep = [_share(scaling.trained_length * f / (2.0 * math.pi), low, high) for f in plain]
+    """The paper's ramp: clip((r - beta_slow) / (beta_fast - beta_slow), 0, 1) is kept."""
+    low, high = scaling.beta_slow, scaling.beta_fast
+    keep = [
+        _share(scaling.original_max_position_embeddings * f / (2.0 * math.pi), low, high)
+        for f in plain
+    ]
     told = (
-        f"ramp over turns in {scaling.trained_length} tokens: pairs above {high:g} kept, below "
-        f"{low:g} divided by {scaling.factor:g}"
+        f"ramp over turns in {scaling.original_max_position_embeddings} tokens: pairs above "
+        f"{high:g} kept, below {low:g} divided by {scaling.factor:g}"
     )
     return _blend(plain, scaling.factor, keep), (told,)
 
@@ -292,7 +296,10 @@ def _by_parts(scaling: NtkByParts, plain: Sequence[float]) -> _Scaled:
 def _llama3_table(scaling: Llama3, plain: Sequence[float]) -> _Scaled:
     """Llama 3.1's rule; strict or inclusive comparison cannot matter (continuous)."""
     low, high = scaling.low_freq_factor, scaling.high_freq_factor
-    keep = [_share(scaling.anchor_length * f / (2.0 * math.pi), low, high) for f in plain]
+    keep = [
+        _share(scaling.original_max_position_embeddings * f / (2.0 * math.pi), low, high)
+        for f in plain
+    ]
     kept, divided = sum(k >= 1.0 for k in keep), sum(k <= 0.0 for k in keep)
     told = (
         f"{kept} pairs kept, {len(keep) - kept - divided} blended, {divided} divided by "
@@ -322,7 +329,7 @@ def _divide(plain: Sequence[float], divisors: Sequence[float]) -> tuple[float, .
 
 def live_pairs(scaling: Proportional, head_dim: int) -> int:
     """How many pairs turn under p-RoPE: int(share * head_dim // 2), as Gemma 4 counts."""
-    return int(scaling.share * head_dim // 2)
+    return int(scaling.partial_rotary_factor * head_dim // 2)
 
 
 def _proportional(scaling: Proportional, plain: Sequence[float], head_dim: int) -> _Scaled:

@@ -95,7 +95,7 @@ def _apply(
             "model has already; measure the unscaled model with --rope none first"
         )
     if method == "base":
-        return replace(rotary, base=value, base_source=source)
+        return replace(rotary, rope_theta=value, rope_theta_source=source)
     scaling: Scaling
     if method == "yarn":
         scaling = Yarn(value, _anchor(spec.trained, spec.claimed, text))

@@ -51,12 +51,12 @@ class LargerBase:
     it afterwards, where the encoding's own base is what came before.
     """
 
-    base: float
+    rope_theta: float
 
     def __post_init__(self) -> None:
         """Refuse a base of 1 or less."""
         remedy = "10000 is the usual one, and a longer context takes more"
-        checks.number("the larger base", self.base, least=1.0, above=True, remedy=remedy)
+        checks.number("the larger base", self.rope_theta, least=1.0, above=True, remedy=remedy)
 
 
 @short
@@ -79,18 +79,20 @@ class Ntk:
 class DynamicNtk:
     """NTK-aware scaling by the current length (2309.00071, section 3.3).
 
-    `anchor_length` is the length at and below which nothing changes. transformers anchors on
-    `max_position_embeddings`, whatever the original length is said to be.
+    Nothing changes at and below `max_position_embeddings`; transformers begins
+    there, whatever the original length is said to be.
     """
 
     factor: float
-    anchor_length: int
+    max_position_embeddings: int
 
     def __post_init__(self) -> None:
         """Refuse a factor below 1 and an anchor that is no length."""
         checks.stretch("the dynamic scaling factor", self.factor)
         remedy = "state max_position_embeddings, from where scaling starts"
-        checks.length("the dynamic anchor_length", self.anchor_length, remedy=remedy)
+        checks.length(
+            "the dynamic max_position_embeddings", self.max_position_embeddings, remedy=remedy
+        )
 
 
 @short
@@ -98,22 +100,34 @@ class DynamicNtk:
 class NtkByParts:
     """YaRN's frequencies as its paper has them: a ramp linear in turns (2309.00071, 3.2).
 
-    A pair that makes r turns in `trained_length` tokens keeps the share
-    clip((r - alpha) / (beta - alpha), 0, 1) of its frequency, and the rest is divided by
-    `factor`. Every implementation called "yarn" runs its ramp over the pair index instead, which
+    A pair that makes r turns in `original_max_position_embeddings` tokens keeps the share
+    clip((r - beta_slow) / (beta_fast - beta_slow), 0, 1) of its frequency, and the rest is
+    divided by `factor`. Every implementation called "yarn"
+    runs its ramp over the pair index instead, which
     is `Yarn`: same ends, other numbers between. No amplitude.
     """
 
     factor: float
-    trained_length: int
-    alpha: float = 1.0
-    beta: float = 32.0
+    original_max_position_embeddings: int
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse a factor below 1, a missing length, and ends that do not rise."""
         checks.stretch("the by-parts scaling factor", self.factor)
-        checks.length("the by-parts trained_length", self.trained_length, remedy=TRAINED)
-        _rising("by-parts", "alpha", self.alpha, "beta", self.beta, "the paper has 1 and 32")
+        checks.length(
+            "the by-parts original_max_position_embeddings",
+            self.original_max_position_embeddings,
+            remedy=TRAINED,
+        )
+        _rising(
+            "by-parts",
+            "beta_slow",
+            self.beta_slow,
+            "beta_fast",
+            self.beta_fast,
+            "the paper has 1 and 32",
+        )
 
 
 @short
@@ -123,12 +137,12 @@ class Yarn:
 
     `attention_factor` replaces the amplitude rule when given. `mscale` and `mscale_all_dim`
     count only as a pair, both non-zero, as in transformers. `truncate` rounds the ends of the
-    ramp outwards to whole pairs. `ramp_length` is the length from which the ramp's ends are
-    computed: the trained length.
+    ramp outwards to whole pairs. The ramp's ends are computed from
+    `original_max_position_embeddings`, the trained length.
     """
 
     factor: float
-    ramp_length: int
+    original_max_position_embeddings: int
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     truncate: bool = True
@@ -139,7 +153,11 @@ class Yarn:
     def __post_init__(self) -> None:
         """Refuse a factor below 1, a missing length, impossible betas and amplitudes."""
         checks.stretch("the yarn scaling factor", self.factor)
-        checks.length("the yarn ramp_length", self.ramp_length, remedy=TRAINED)
+        checks.length(
+            "the yarn original_max_position_embeddings",
+            self.original_max_position_embeddings,
+            remedy=TRAINED,
+        )
         _rising("yarn", "beta_slow", self.beta_slow, "beta_fast", self.beta_fast,
                 "the paper has 1 and 32")  # fmt: skip
         _amplitude("yarn", self.attention_factor)
@@ -154,19 +172,23 @@ class Yarn:
 class Llama3:
     """Divide long wavelengths, keep short ones, blend between (Llama 3.1's published rule).
 
-    `anchor_length` is the reference length of the formula. It is what the configuration calls
-    the original length, and not a statement of how long the last training documents were.
+    `original_max_position_embeddings` is the reference length of the formula, and
+    not a statement of how long the last training documents were.
     """
 
     factor: float
     low_freq_factor: float
     high_freq_factor: float
-    anchor_length: int
+    original_max_position_embeddings: int
 
     def __post_init__(self) -> None:
         """Refuse a factor below 1, a missing length, and bands that cross."""
         checks.stretch("the llama3 scaling factor", self.factor)
-        checks.length("the llama3 anchor_length", self.anchor_length, remedy=TRAINED)
+        checks.length(
+            "the llama3 original_max_position_embeddings",
+            self.original_max_position_embeddings,
+            remedy=TRAINED,
+        )
         _rising("llama3", "low_freq_factor", self.low_freq_factor, "high_freq_factor",
                 self.high_freq_factor, "Llama 3.1 has 1 and 4")  # fmt: skip
 
@@ -174,16 +196,16 @@ class Llama3:
 @short
 @dataclass(frozen=True, slots=True)
 class LongRope:
-    """A divisor for every pair, one list up to `switch_length` and one beyond (2402.13753).
+    """A divisor for every pair, one list up to the original length and one beyond (2402.13753).
 
-    `factor` enters only the amplitude sqrt(1 + ln factor / ln switch_length), which applies in
-    both modes; `attention_factor` replaces it when given. The short list serves lengths up to
-    and including `switch_length`.
+    `factor` enters only the amplitude sqrt(1 + ln factor / ln original length), which applies
+    in both modes; `attention_factor` replaces it when given. The short list serves lengths up to
+    and including `original_max_position_embeddings`.
     """
 
     short_factor: tuple[float, ...]
     long_factor: tuple[float, ...]
-    switch_length: int
+    original_max_position_embeddings: int
     factor: float
     attention_factor: float | None = None
 
@@ -197,7 +219,12 @@ class LongRope:
                 f"{len(self.long_factor)}; both must have one a rotary pair: check the lists"
             )
         # The amplitude divides by the logarithm of this length.
-        checks.length("the longrope switch_length", self.switch_length, least=2, remedy=TRAINED)
+        checks.length(
+            "the longrope original_max_position_embeddings",
+            self.original_max_position_embeddings,
+            least=2,
+            remedy=TRAINED,
+        )
         checks.stretch("the longrope scaling factor", self.factor)
         _amplitude("longrope", self.attention_factor)
 
@@ -221,22 +248,31 @@ class PairDivisors:
 @short
 @dataclass(frozen=True, slots=True)
 class Proportional:
-    """Only the fastest `share` of the pairs turns, the rest stands still (p-RoPE, 2410.06205).
+    """Only the fastest pairs turn, this share of them; the rest stands still (2410.06205).
 
-    As Gemma 4 has it: int(share * head_dim // 2) pairs live with the exponents of the whole head,
+    As Gemma 4 has it: int(partial_rotary_factor * head_dim // 2) pairs live with the
+    exponents of the whole head,
     the other frequencies are exactly 0, and `factor` divides those that live. A partial rotary
     encoding is another function: its exponents are spread over the channels that turn.
     """
 
-    share: float
+    partial_rotary_factor: float
     factor: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse a share outside (0, 1] and a factor below 1."""
         remedy = "the share of the pairs that turn is above 0 and at most 1"
-        checks.number("the proportional share", self.share, least=0.0, above=True, remedy=remedy)
-        if self.share > 1.0:
-            raise ScheduleError(f"the proportional share is {self.share}; {remedy}")
+        checks.number(
+            "the proportional partial_rotary_factor",
+            self.partial_rotary_factor,
+            least=0.0,
+            above=True,
+            remedy=remedy,
+        )
+        if self.partial_rotary_factor > 1.0:
+            raise ScheduleError(
+                f"the proportional partial_rotary_factor is {self.partial_rotary_factor}; {remedy}"
+            )
         checks.stretch("the proportional scaling factor", self.factor)
 
 

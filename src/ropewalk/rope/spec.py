@@ -8,8 +8,9 @@ Two numbers are never one: `PositionSpec.trained` and `PositionSpec.claimed`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Literal, get_args
 
 from ropewalk.errors import ScheduleError
@@ -41,27 +42,27 @@ class RotarySpec:
     in comparisons.
 
     Raises ScheduleError with field, value and remedy: a rotary_dim that is odd or above head_dim,
-    a base of 1 or less, sections that do not sum to the pairs or cannot be dealt out in turns,
-    turns without sections, divisors that are not one a pair, a proportional scaling on part of
-    a head.
+    a rope_theta of 1 or less, sections that do not sum to the pairs or cannot be dealt out in
+    turns, turns without sections, divisors that are not one a pair, a proportional scaling on part
+    of a head.
     """
 
     head_dim: int
     rotary_dim: int
-    base: float
+    rope_theta: float
     layout: Layout = "half"
     scaling: Scaling = UNSCALED
     sections: tuple[int, ...] = ()
     section_layout: SectionLayout = "chunked"
     placement: Placement = "first"
-    base_source: str = field(default="given", compare=False)
+    rope_theta_source: str = field(default="given", compare=False)
     rotary_dim_source: str = field(default="given", compare=False)
     scaling_source: str = field(default="given", compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what no angle can follow from."""
         checks.channels(self.head_dim, self.rotary_dim)
-        checks.number("rope_theta", self.base, least=1.0, above=True,
+        checks.number("rope_theta", self.rope_theta, least=1.0, above=True,
                       remedy="the base of Llama 2 is 10000")  # fmt: skip
         checks.one_of("layout", self.layout, get_args(Layout))
         checks.one_of("section_layout", self.section_layout, get_args(SectionLayout))
@@ -100,13 +101,13 @@ class RotarySpec:
 class IncompleteRotary:
     """RotarySpec encoding of which the file leaves something out, so that no angle can be stated.
 
-    `missing` names what is not there, in the field's terms ("base", "head_dim").
+    `missing` names what is not there, in the field's terms ("rope_theta", "head_dim").
     """
 
     missing: tuple[str, ...]
     head_dim: int | None = None
     rotary_dim: int | None = None
-    base: float | None = None
+    rope_theta: float | None = None
     layout: Layout = "half"
     scaling: Scaling = UNSCALED
     reason: str = field(default="", compare=False)
@@ -249,16 +250,17 @@ class Length:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Remark:
-    """Something a reader noticed and must not lose; `code` is stable, for tests and JSON.
+class Finding:
+    """One thing to know about a model: what and why in `text`, what to do in `remedy` ("" for
+    nothing).
 
-    `severity` "warning" asks the user to act, "note" tells. `remedy` says what to do, or "".
+    `code` is stable, for tests and JSON. "warning" asks the user to act, "note" tells.
     """
 
     code: str
+    severity: Literal["warning", "note"]
     text: str
     remedy: str = ""
-    severity: Literal["warning", "note"] = "note"
 
 
 @short
@@ -267,7 +269,7 @@ class Extended:
     """How a context was made longer, as the tool that did it wrote it down.
 
     `method` is a name of `ropewalk extend`. Lengths in tokens: `trained` before, `target` after,
-    `made_for` the one that the schedule was made for. `base` is the one before. `fingerprint`
+    `made_for` the one that the schedule was made for. `rope_theta` is the one before. `fingerprint`
     (`ropewalk.rope.frequencies.schedule_fingerprint`) is that of the schedule it left, by which a
     later change shows.
     """
@@ -277,8 +279,50 @@ class Extended:
     trained: int
     target: int
     made_for: int
-    base: float
+    rope_theta: float
     fingerprint: str
+
+
+class SourceKind(Enum):
+    """What a spec was read from: a Hugging Face configuration, that of a module in memory, or a
+    GGUF file. `MADE`: it was not read, but made in a program.
+    """
+
+    CONFIG = "configuration"
+    MODULE = "module"
+    GGUF = "GGUF file"
+    MADE = "program"
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class GroupKeys:
+    """What the file says of one group of layers.
+
+    `layer_type` is transformers' word for its layers ("full_attention", "sliding_attention"), ""
+    where there is none. `rope` is the rope dictionary that serves them, as the file spells it, and
+    `nested` whether it belongs to this type of layer alone.
+    """
+
+    layer_type: str = ""
+    rope: Mapping[str, object] = field(default_factory=dict)
+    nested: bool = False
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a spec is from. What was read stays with it, so that no file is read twice.
+
+    `keys` has one entry for each of the spec's groups, in their order, or none at all. `latent`:
+    latent attention (DeepSeek-V2, 2405.04434). `vocabulary`: the rows of the table of token
+    vectors, None where the file does not say.
+    """
+
+    kind: SourceKind = SourceKind.MADE
+    keys: tuple[GroupKeys, ...] = ()
+    latent: bool = False
+    vocabulary: int | None = None
 
 
 @short
@@ -289,7 +333,9 @@ class PositionSpec:
     `trained`: the length of the training (or of the formula's reference) that the files state.
     `claimed`: the length the files promise. `other_lengths`: further fields that also name a
     length (tokenizer, leftovers), to be shown and never merged. `format` says what was read
-    ("Hugging Face config, version 5 spelling", "GGUF version 3"). `extended`: a record of how the
+    in words ("Hugging Face config, version 5 spelling", "GGUF version 3"). `findings`: what the
+    reader noticed and must not lose. `source`: the file behind it, which takes no part in
+    comparisons. `extended`: a record of how the
     claimed length was obtained, None without one.
     """
 
@@ -299,11 +345,19 @@ class PositionSpec:
     trained: Length
     claimed: Length
     other_lengths: tuple[Length, ...] = ()
-    remarks: tuple[Remark, ...] = ()
+    findings: tuple[Finding, ...] = ()
     extended: Extended | None = None
+    source: Source = field(default=Source(), compare=False)
 
     def rotary_groups(self) -> Iterator[tuple[LayerGroup, RotarySpec]]:
         """The groups whose angles can be computed, with their encoding."""
         for group in self.groups:
             if isinstance(group.encoding, RotarySpec):
                 yield group, group.encoding
+
+    def keyed_groups(self) -> Iterator[tuple[LayerGroup, RotarySpec, GroupKeys]]:
+        """As `rotary_groups`, with what the file says of each."""
+        keys = self.source.keys or (GroupKeys(),) * len(self.groups)
+        for group, read in zip(self.groups, keys, strict=True):
+            if isinstance(group.encoding, RotarySpec):
+                yield group, group.encoding, read

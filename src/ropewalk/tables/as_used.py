@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ropewalk.dialects.hf.values import Section
+from ropewalk.dialects.values import Section
 from ropewalk.errors import UsageError
 from ropewalk.kernels.arrays import as_tensor
 from ropewalk.short import short
-from ropewalk.tables.facts import Facts
-from ropewalk.tables.formats.base import Checkpoint
+from ropewalk.tables.config import TableFacts
+from ropewalk.tables.formats.shards import Checkpoint
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +41,7 @@ _LAYER_NORMS = {
 _GGUF_LAYER_NORMS = ("bloom", "modern-bert")
 
 
-def transforms_of(facts: Facts | None, checkpoint: Checkpoint) -> tuple[Transform, ...]:
+def transforms_of(facts: TableFacts | None, checkpoint: Checkpoint) -> tuple[Transform, ...]:
     """What the model does to a row of its input table.
 
     Raises UsageError where no configuration says which model it is.
@@ -86,7 +86,7 @@ def scale_of(
     return None
 
 
-def _norm_of(facts: Facts, checkpoint: Checkpoint) -> Transform | None:
+def _norm_of(facts: TableFacts, checkpoint: Checkpoint) -> Transform | None:
     from torch.nn import functional
 
     family = facts.family or ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ropewalk.errors import MissingPartError, UsageError
 from ropewalk.short import short
 from ropewalk.tables.principal import finite_rows
-from ropewalk.tables.sample import Chosen, choose_rows, generator
+from ropewalk.tables.sample import RowSample, choose_rows, generator
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,7 +56,7 @@ class Clusters:
 
     clusters: tuple[Cluster, ...]
     labels: Tensor
-    chosen: Chosen
+    chosen: RowSample
     fitted: int
     seed: int
     inertia: float
@@ -88,7 +88,7 @@ def cluster(
             f"{len(chosen):,} rows; ask for no more clusters than rows to fit"
         )
     sample = choose_rows(table, fitted, seed=seed, all_rows=all_rows)
-    units, _, _ = unit_rows(table[sample.ids.tolist()])
+    units, _, _ = directed_rows(table[sample.ids.tolist()])
     centres = _fit(units, k, seed)
     assigned = _assign(table, centres, chosen)
     order, clusters = _ranked(assigned, k)
@@ -110,7 +110,7 @@ def cluster(
     )
 
 
-def unit_rows(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def directed_rows(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Those rows (n, width) that have a direction, at length 1 in fp32, and two masks (n,) bool.
 
     The masks say which rows are zero, and which hold NaN, infinity or numbers too large.
@@ -164,7 +164,7 @@ def _fit(units: Tensor, k: int, seed: int) -> Tensor:
     return torch.from_numpy(fit.cluster_centers_).float()
 
 
-def _assign(table: EmbeddingTable, centres: Tensor, chosen: Chosen) -> _Assigned:
+def _assign(table: EmbeddingTable, centres: Tensor, chosen: RowSample) -> _Assigned:
     import torch
 
     wanted = torch.zeros(table.rows, dtype=torch.bool)
@@ -176,7 +176,7 @@ def _assign(table: EmbeddingTable, centres: Tensor, chosen: Chosen) -> _Assigned
     not_finite: list[int] = []
     for start, rows in table.tiles():
         ids = wanted[start : start + len(rows)].nonzero().flatten()
-        units, is_zero, is_not_finite = unit_rows(rows[ids])
+        units, is_zero, is_not_finite = directed_rows(rows[ids])
         ids += start
         zero += ids[is_zero].tolist()
         not_finite += ids[is_not_finite].tolist()
@@ -225,5 +225,5 @@ def _silhouette(
     own = labels[ids]
     if clusters < 2 or not 2 <= own.unique().numel() < len(own):
         return None, 0
-    units, _, _ = unit_rows(table[ids.tolist()])
+    units, _, _ = directed_rows(table[ids.tolist()])
     return float(silhouette_score(units.numpy(), own.numpy())), len(ids)

@@ -33,14 +33,14 @@ ALLOWED = (
 
 @short
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class RowsToRead:
     """The rows to read, `ids` (n,) int64, each once, ascending; `rest` indexes what was read."""
 
     ids: Array
     rest: tuple[Any, ...]
 
 
-def chosen(index: Index, shape: tuple[int, int], what: str) -> Chosen:
+def chosen(index: Index, shape: tuple[int, int], what: str) -> RowsToRead:
     """What must be read of a table of `shape` for an index, and how it then goes on.
 
     `what` names the table in errors. Raises RowError for a row or column that is not there and
@@ -55,14 +55,14 @@ def chosen(index: Index, shape: tuple[int, int], what: str) -> Chosen:
         row = part + shape[0] if part < 0 else part
         if not 0 <= row < shape[0]:
             raise no_row(part, 0, shape[0], what)
-        return Chosen(np.array([row]), (*before, 0, *after))
+        return RowsToRead(np.array([row]), (*before, 0, *after))
     if isinstance(part, slice):
         ids = np.arange(*part.indices(shape[0]), dtype=np.int64)
-        return Chosen(ids, (*before, slice(None), *after))
+        return RowsToRead(ids, (*before, slice(None), *after))
     return _by_tensor(part, shape, what, before, after)
 
 
-def within(read: Tensor, found: Chosen, what: str) -> Tensor:
+def within(read: Tensor, found: RowsToRead, what: str) -> Tensor:
     """What an index names, of the rows (n, width) that were read for it."""
     if all(isinstance(part, slice) and part == slice(None) for part in found.rest):
         return read
@@ -74,7 +74,7 @@ def within(read: Tensor, found: Chosen, what: str) -> Tensor:
 
 def _by_tensor(
     part: Tensor, shape: tuple[int, int], what: str, before: list[Any], after: list[Any]
-) -> Chosen:
+) -> RowsToRead:
     """Rows named one by one, or by a mask, which is the ids of what is true in it."""
     import torch
 
@@ -93,8 +93,8 @@ def _by_tensor(
         ids.ndim == 1 and len(different) == len(ids) and bool((places[1:] > places[:-1]).all())
     )
     if in_order and all(isinstance(other, slice) for other in (*before, *own[1:], *after)):
-        return Chosen(different, (*before, slice(None), *after))
-    return Chosen(different, (*before, first, *own[1:], *after))
+        return RowsToRead(different, (*before, slice(None), *after))
+    return RowsToRead(different, (*before, first, *own[1:], *after))
 
 
 def _check_mask(mask: Tensor, shape: tuple[int, int], what: str) -> None:

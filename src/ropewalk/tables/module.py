@@ -1,7 +1,6 @@
 """The token embedding: a table with one row of `d_model` numbers for each token id.
 
-The lookup is the product of a one-hot row and the table, without the multiplications by 0;
-`one_hot_product` computes that product, and the tests hold the two and their gradients equal.
+The lookup is the product of a one-hot row and the table, without the multiplications by 0.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from torch.nn import functional
 
 from ropewalk import kernels
 from ropewalk.errors import UsageError
-from ropewalk.inputs import Scale, check_ids
+from ropewalk.inputs import Scale
 
 
 class TokenEmbedding(nn.Embedding):
@@ -71,7 +70,7 @@ class TokenEmbedding(nn.Embedding):
     def forward(self, ids: Tensor) -> Tensor:
         """Token ids, integers (batch, sequence) or (sequence,): scaled rows (..., d_model).
 
-        Raises PositionError with row, column, id and the count of rows for an id that has none,
+        Raises RowError with row, column, id and the count of rows for an id that has none,
         before a device can fail an assert. Compiled, it is an assert on the device.
         """
         factor = None if self.scale is None else self.scale.multiplier(self.weight.dtype)
@@ -96,12 +95,3 @@ class TokenEmbedding(nn.Embedding):
     def extra_repr(self) -> str:
         """What stands between the brackets when the module is printed."""
         return f"{super().extra_repr()}, scale={self.scale}, bias={self.bias is not None}"
-
-
-def one_hot_product(ids: Tensor, weight: Tensor) -> Tensor:
-    """What a lookup is: one-hot rows (..., rows) times the table (rows, width): (..., width).
-
-    For proofs and small tables: it makes ids x rows numbers. Raises PositionError as a lookup.
-    """
-    check_ids(ids, weight.shape[0])
-    return functional.one_hot(ids.long(), weight.shape[0]).to(weight.dtype) @ weight

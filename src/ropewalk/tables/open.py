@@ -17,22 +17,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from ropewalk.dialects.hf.ties import UNKNOWN
 from ropewalk.errors import MissingPartError, ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array, as_array, as_tensor
 from ropewalk.models.resolve import resolve
 from ropewalk.short import short_with
 from ropewalk.tables.as_used import Transform, transforms_of
-from ropewalk.tables.facts import Facts, facts_of_config, facts_of_gguf
-from ropewalk.tables.formats.base import Checkpoint
+from ropewalk.tables.config import TableFacts, facts_of_config, facts_of_gguf
 from ropewalk.tables.formats.find import is_tables_file, open_checkpoint
 from ropewalk.tables.formats.gguf import GgufCheckpoint
-from ropewalk.tables.formats.npy import NpyCheckpoint
-from ropewalk.tables.formats.npz import NpzCheckpoint
+from ropewalk.tables.formats.npy import NpyCheckpoint, NpzCheckpoint
+from ropewalk.tables.formats.shards import Checkpoint
 from ropewalk.tables.index import Index, chosen, within
-from ropewalk.tables.roles import ROLES, Candidate, Role, candidates, choose, named, packed_head
+from ropewalk.tables.roles import (
+    ROLES,
+    PossibleTable,
+    Role,
+    Tie,
+    candidates,
+    choose,
+    named,
+    packed_head,
+)
 from ropewalk.tables.stored import Matrix, Way, check_rows, gather
-from ropewalk.tables.tie import Tie
 from ropewalk.tables.vocabulary import Vocabulary
 from ropewalk.tables.vocabulary_files import find_vocabulary, from_gguf
 
@@ -188,6 +197,24 @@ class EmbeddingTable:
             return f"<row {row}: no position>" if position < 0 else f"position {position}"
         return f"<id {row}>" if self.vocabulary is None else self.vocabulary.label(row)
 
+    def kind(self, row: int) -> str:
+        """text, byte, special, unused or "no token"; "position" or "row" without a vocabulary."""
+        if self.vocabulary is None:
+            return "position" if self.role == "positions" else "row"
+        token = self.vocabulary.token(row)
+        return "no token" if token is None else token.kind.value
+
+    def with_token(self) -> Array | None:
+        """(rows,) bool: rows that stand for a token, or a position; None where all may."""
+        if self.role == "positions":
+            return np.arange(self.rows) >= self.position_offset
+        if self.vocabulary is None:
+            return None
+        tokens = self.vocabulary.tokens[: self.rows]
+        known = np.zeros(self.rows, np.bool_)
+        known[: len(tokens)] = [token is not None for token in tokens]
+        return known
+
     @property
     def position_offset(self) -> int:
         """Rows before that of position 0, in a table of positions."""
@@ -234,7 +261,7 @@ class ModelTables:
 
     title: str
     checkpoint: Checkpoint
-    facts: Facts | None
+    facts: TableFacts | None
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
@@ -253,7 +280,7 @@ class ModelTables:
         gguf = isinstance(self.checkpoint, GgufCheckpoint)
         return Tie(said, head, gguf, alone=head is not None and not named(names, "input"))
 
-    def candidates(self, role: Role = "input") -> list[Candidate]:
+    def candidates(self, role: Role = "input") -> list[PossibleTable]:
         """Every tensor that may be this table; reads headers."""
         return candidates(self.checkpoint, role, self.facts)
 
@@ -269,26 +296,6 @@ class ModelTables:
         if tensor is None:
             tensor = self._only(role)
         return EmbeddingTable(self.checkpoint.matrix(tensor), role, self)
-
-    def heads_equal(self) -> bool | None:
-        """Whether a stored head holds the same bits as the input table; reads both.
-
-        Stops at the first tile that differs, and before any where the dtypes do. Where no head is
-        stored, whether the two are one, None for not known. Raises ModelFileError for a head that
-        is missing.
-        """
-        if self.tie.head is None:
-            return self.tie.tied
-        one, other = self.table("input"), self.table("output", self.tie.head)
-        if one.shape != other.shape:
-            return False
-        if one.dtype != other.dtype:
-            return False
-        # As bits, in which NaN is equal to itself.
-        return all(
-            a.tobytes() == b.tobytes()
-            for (_, a), (_, b) in zip(one.array_tiles(), other.array_tiles(), strict=True)
-        )
 
     def _only(self, role: Role) -> str:
         names = self.checkpoint.names()
@@ -382,7 +389,7 @@ def _own_path(name: str | Path) -> Path | None:
         return None
 
 
-def _facts(path: Path, checkpoint: Checkpoint) -> Facts | None:
+def _facts(path: Path, checkpoint: Checkpoint) -> TableFacts | None:
     if isinstance(checkpoint, GgufCheckpoint):
         return facts_of_gguf(checkpoint.header)
     config = (path if path.is_dir() else path.parent) / "config.json"

@@ -60,7 +60,7 @@ class RowParallelEmbedding(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """Token ids, integers (batch, sequence) or (sequence,): scaled rows (..., d_model).
 
-        A plain tensor, the same on every rank. Raises PositionError on every rank, before any of
+        A plain tensor, the same on every rank. Raises RowError on every rank, before any of
         them waits for another, for an id that the whole table has no row for.
         """
         from torch.distributed.tensor import DTensor, Replicate

@@ -1,7 +1,8 @@
-"""Which tensor of a checkpoint is which table. Names decide; where they do not, nobody guesses.
+"""Which tensor of a checkpoint is which table, and whether its two token tables are one.
 
-Names are those of transformers' models, of the original releases of Llama and Mistral, of
-model2vec's files, and of GGUF.
+Names decide; where they do not, nobody guesses. Names are those of transformers' models, of the
+original releases of Llama and Mistral, of model2vec's files, and of GGUF. Whether the head is the
+input table (`Tie`) is said by the flag, the file, and the family.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ropewalk.errors import UsageError
+from ropewalk.dialects.hf.ties import UNKNOWN, Tying
+from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.short import short
-from ropewalk.tables.facts import Facts
-from ropewalk.tables.formats.base import Checkpoint, two_axes
+from ropewalk.tables.config import TableFacts
+from ropewalk.tables.formats.shards import Checkpoint, two_axes
 
 Role = Literal["input", "output", "positions"]
 """Input rows by token id, the output head's rows by token id, learned rows by position."""
@@ -44,13 +46,18 @@ _PACKED_HEAD = re.compile(
 )
 """The numbers of a head that GPTQ, AWQ, compressed-tensors, or bitsandbytes has packed."""
 
+_BIAS = re.compile(
+    r"(?:.*\.)?(?:lm_head|embed_out|output_projection)(?:\.decoder)?\.bias"
+    r"|(?:.*\.)?cls\.predictions(?:\.decoder)?\.bias|output\.bias"
+)
+
 _IN_A_LAYER = re.compile(r"(?:^|\.)(?:layers?|blocks?|blk|h)\.\d+\.")
 """A table of one layer, as multi-token prediction has them, is not the model's."""
 
 
 @short
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PossibleTable:
     """A tensor that may be the table asked for."""
 
     name: str
@@ -72,7 +79,15 @@ def packed_head(names: Sequence[str]) -> str | None:
     return next((n for n in sorted(names) if _PACKED_HEAD.fullmatch(n)), None)
 
 
-def candidates(checkpoint: Checkpoint, role: Role, facts: Facts | None = None) -> list[Candidate]:
+def output_biases(checkpoint: Checkpoint, rows: int) -> list[str]:
+    """The tensors that hold an output bias, one number for each of `rows` rows."""
+    named_so = (name for name in checkpoint.names() if _BIAS.fullmatch(name))
+    return [name for name in named_so if checkpoint.shape(name) == (rows,)]
+
+
+def candidates(
+    checkpoint: Checkpoint, role: Role, facts: TableFacts | None = None
+) -> list[PossibleTable]:
     """What may be the table: by name, or, where no name says so, by shape.
 
     By shape is the width of the model, and for tokens at least as many rows as its vocabulary;
@@ -91,7 +106,7 @@ def candidates(checkpoint: Checkpoint, role: Role, facts: Facts | None = None) -
     ]
 
 
-def choose(checkpoint: Checkpoint, role: Role, facts: Facts | None = None) -> str | None:
+def choose(checkpoint: Checkpoint, role: Role, facts: TableFacts | None = None) -> str | None:
     """The name of the one tensor that has this role by its name; None where there is none.
 
     Raises UsageError that lists the candidates where there are several.
@@ -106,7 +121,7 @@ def choose(checkpoint: Checkpoint, role: Role, facts: Facts | None = None) -> st
     )
 
 
-def _sized(checkpoint: Checkpoint, names: Sequence[str]) -> list[Candidate]:
+def _sized(checkpoint: Checkpoint, names: Sequence[str]) -> list[PossibleTable]:
     """Those of `names` that are matrices, with their sizes."""
     found = []
     for name in names:
@@ -114,7 +129,92 @@ def _sized(checkpoint: Checkpoint, names: Sequence[str]) -> list[Candidate]:
         if len(shape) < 2:
             continue
         try:
-            found.append(Candidate(name, *two_axes(name, shape)))
+            found.append(PossibleTable(name, *two_axes(name, shape)))
         except UsageError:
             continue
     return found
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """`said` is what configuration and family say (of a GGUF nothing); `head` the name of the head
+    that the file stores, None for none; `alone`: it stores no input table beside it.
+    """
+
+    said: Tying = UNKNOWN
+    head: str | None = None
+    gguf: bool = False
+    alone: bool = False
+
+    @property
+    def missing(self) -> bool:
+        """Whether the model has a head of its own and the file does not hold it."""
+        return self.said.tied is False and self.head is None and not self.gguf
+
+    @property
+    def tied(self) -> bool | None:
+        """Whether the head is the input table; None where that is not known.
+
+        The flag decides; without one a stored head is a head of its own, unless the family is
+        tied without the flag; and with neither the family's default decides. llama.cpp goes by
+        the file. Raises ModelFileError where the head is missing: then there is none.
+        """
+        if self.missing:
+            raise ModelFileError(f"{self.sentence}; an engine would leave them at random values")
+        if self.gguf:
+            return self.head is None
+        if self.said.tied is None and self.head is not None:
+            return False
+        return self.said.tied
+
+    @property
+    def sentence(self) -> str:
+        """What is the case, in words; one for each combination of flag, family and file."""
+        if self.gguf:
+            rule = "(llama.cpp goes by the file)"
+            if self.head is not None:
+                return f"untied: the head is {self.head} {rule}"
+            return (
+                "tied: no head is stored, so a head, if the model has one, is the input table "
+                f"{rule}"
+            )
+        if self.said.tied is None:
+            return self._unknown()
+        if self.head is None:
+            if self.said.tied:
+                return f"tied: the head is not stored, and {self._reason(tied=True)}"
+            return (
+                f"untied: no head is stored, and {self._reason(tied=False)}: the head's weights "
+                "are missing from this checkpoint"
+            )
+        if self.said.tied and self.alone:
+            return f"tied: {self.head} is both tables, and {self._reason(tied=True)}"
+        if self.said.tied:
+            return (
+                f"tied: {self._reason(tied=True)}, and yet the file stores a head of its own "
+                f"({self.head}): engines that obey that read the input table instead"
+            )
+        return f"untied: the head is {self.head}, and {self._reason(tied=False)}"
+
+    def _reason(self, *, tied: bool) -> str:
+        word = "tied" if tied else "untied"
+        if self.said.flag is not None:
+            return f"the configuration says {word} (tie_word_embeddings)"
+        if self.said.fixed:
+            return f"{self.said.family} models are {word} whatever the configuration says"
+        return (
+            f"the configuration does not say; {self.said.family} models are {word} by default "
+            "(tie_word_embeddings)"
+        )
+
+    def _unknown(self) -> str:
+        if self.head is not None:
+            return f"untied: the head is {self.head} (the configuration does not say)"
+        family = self.said.family
+        because = (
+            "no configuration names the model"
+            if family is None
+            else f"the configuration does not say, and what {family} models do is not known here"
+        )
+        return f"not known whether tied: no head is stored, and {because}"

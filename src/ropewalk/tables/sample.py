@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @short
 @dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
+class RowSample:
     """The rows `ids` (n,) int64, ascending, chosen from `of` rows.
 
     `seed` is None where all are taken. `bare` rows have no token; they are among the `of` rows
@@ -53,7 +53,7 @@ class Chosen:
 
 def choose_rows(
     table: EmbeddingTable, most: int | None = None, *, seed: int = 0, all_rows: bool = False
-) -> Chosen:
+) -> RowSample:
     """Every row that has a token, or `most` of them, drawn evenly.
 
     Rows without a token count with `all_rows`; so does every row of a table without a vocabulary.
@@ -63,27 +63,20 @@ def choose_rows(
 
     if most is not None and most < 1:
         raise UsageError(f"a sample of {most} rows was asked for; it has 1 or more")
-    bare = bare_rows(table)
-    lacking = int(bare.sum())
-    ids = torch.arange(table.rows) if all_rows else (~bare).nonzero().flatten()
+    known = None if table.vocabulary is None else table.with_token()
+    lacking = 0 if known is None else table.rows - int(known.sum())
+    if known is None or all_rows:
+        ids = torch.arange(table.rows)
+    else:
+        ids = torch.from_numpy(known.nonzero()[0])
     of = ids.numel()
     if not of:
         held = f"none of its {table.rows:,} rows has a token" if table.rows else "it has no rows"
         raise UsageError(f"there is nothing to choose from in {table.name}: {held}")
     if most is None or most >= of:
-        return Chosen(ids, of, None, lacking, all_rows)
+        return RowSample(ids, of, None, lacking, all_rows)
     drawn = torch.randperm(of, generator=generator(seed))[:most].sort().values
-    return Chosen(ids[drawn], of, seed, lacking, all_rows)
-
-
-def bare_rows(table: EmbeddingTable) -> Tensor:
-    """(rows,) bool: rows that stand for no token; none without a vocabulary."""
-    import torch
-
-    words = table.vocabulary
-    if words is None:
-        return torch.zeros(table.rows, dtype=torch.bool)
-    return torch.tensor([words.token(row) is None for row in range(table.rows)], dtype=torch.bool)
+    return RowSample(ids[drawn], of, seed, lacking, all_rows)
 
 
 def generator(seed: int) -> torch.Generator:

@@ -3,7 +3,7 @@
 The pass is made in float32 over the rows as they are stored. Every row that may be among the
 nearest by what float32 can tell is then scored again in double precision, so that scores, their
 order and ties are the same on every path and every machine. Order: higher score first, and of
-equal scores the lower id. Arrays in, arrays out: `ropewalk.tables.near` is the same for tensors.
+equal scores the lower id. `search` takes and returns arrays, `neighbours` tensors.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ropewalk.errors import UsageError
-from ropewalk.kernels.arrays import Array, doubles
+from ropewalk.kernels.arrays import Array, as_array, as_tensor, doubles
 from ropewalk.kernels.cosines import cosine_error, cosines
 from ropewalk.short import short
 from ropewalk.tables.stored import check_rows
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ropewalk.tables.open import EmbeddingTable
 
 DECIMALS = 9
@@ -40,7 +42,7 @@ _SAFE = (2.0**-100, 2.0**126)
 
 @short
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class FoundRows:
     """The rows nearest to each of q queries, best first.
 
     `ids` (q, k) int64 and `scores` (q, k) float64. `zero` and `not_finite` are the rows that have
@@ -66,7 +68,7 @@ def search(
     *,
     exclude: Sequence[Sequence[int]] = (),
     among: Array | None = None,
-) -> Found:
+) -> FoundRows:
     """The `k` rows of `table` nearest by cosine to each query.
 
     `table` is an opened table, or its rows (rows, width) of any floating dtype; `queries`
@@ -82,7 +84,7 @@ def search(
     _check(units, rows, width, k, exclude, among)
     left_out = [check_rows(ids, rows, "the table") for ids in exclude] or [[]] * len(units)
     if not len(units):
-        return Found(np.empty((0, k), np.int64), np.empty((0, k)), (), (), rows)
+        return FoundRows(np.empty((0, k), np.int64), np.empty((0, k)), (), (), rows)
     searches = [
         _Search(units[i : i + _QUERIES_AT_ONCE], k, left_out[i : i + _QUERIES_AT_ONCE], among)
         for i in range(0, len(units), _QUERIES_AT_ONCE)
@@ -101,7 +103,7 @@ def search(
         )
     found = [one.found() for one in searches]
     ids, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return Found(ids, scores, zero, not_finite, ranked)
+    return FoundRows(ids, scores, zero, not_finite, ranked)
 
 
 def unit_rows(vectors: Array) -> Array:
@@ -330,3 +332,37 @@ def check_k(k: int, rows: int) -> None:
         raise UsageError(f"k is {k!r}; ask for 1 or more neighbours")
     if k > rows:
         raise UsageError(f"k is {k}, and the table has {rows} rows; ask for at most {rows}")
+
+
+@short
+@dataclass(frozen=True, slots=True, eq=False)
+class Neighbours:
+    """As `Found`, `ids` (q, k) int64 and `scores` (q, k) float64 as tensors."""
+
+    ids: Tensor
+    scores: Tensor
+    zero: tuple[int, ...]
+    not_finite: tuple[int, ...]
+    ranked: int
+
+
+def neighbours(
+    table: EmbeddingTable | Tensor,
+    queries: Tensor,
+    k: int,
+    *,
+    exclude: Sequence[Sequence[int]] = (),
+    among: Tensor | None = None,
+) -> Neighbours:
+    """As `search`, of tensors: `table` is opened, or its rows (rows, width) on the CPU."""
+    import torch
+
+    found = search(
+        as_array(table) if isinstance(table, torch.Tensor) else table,
+        as_array(queries),
+        k,
+        exclude=exclude,
+        among=None if among is None else as_array(among),
+    )
+    ids, scores = as_tensor(found.ids), as_tensor(found.scores)
+    return Neighbours(ids, scores, found.zero, found.not_finite, found.ranked)

@@ -16,7 +16,7 @@ from pathlib import Path
 from ropewalk.dialects.gguf.strings import read_vocabulary
 from ropewalk.dialects.hf import load_json
 from ropewalk.errors import ConfigError, MissingPartError, ModelFileError
-from ropewalk.tables.vocabulary import Kind, Token, Vocabulary, from_pairs
+from ropewalk.tables.vocabulary import Token, TokenKind, Vocabulary, from_pairs
 
 MAX_ID = 2**24
 """Sixteen million; the largest vocabularies have a quarter of one."""
@@ -27,7 +27,7 @@ _BERTS_OWN = frozenset({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})
 _GGUF_SCHEMES = {"gpt2": "byte-level", "llama": "sentencepiece", "t5": "sentencepiece",
                  "gemma4": "sentencepiece", "bert": "wordpiece"}  # fmt: skip
 
-_Key = Callable[[str], tuple[bytes, Kind]]
+_Key = Callable[[str], tuple[bytes, TokenKind]]
 
 
 def find_vocabulary(folder: Path) -> Vocabulary | None:
@@ -132,7 +132,7 @@ def from_sentencepiece(path: Path) -> Vocabulary:
             piece = reader.id_to_piece(row)
             special = reader.is_control(row) or reader.is_unknown(row)
             made, kind = _added(special=True)(piece) if special else key(piece)
-            yield row, Token(made, Kind.UNUSED if reader.is_unused(row) else kind, piece)
+            yield row, Token(made, TokenKind.UNUSED if reader.is_unused(row) else kind, piece)
 
     return from_pairs(pairs(), str(path), "sentencepiece")
 
@@ -155,7 +155,7 @@ def from_gguf(path: Path) -> Vocabulary | None:
             # llama.cpp's converter marks the beginning of a word, BERT's file its continuation.
             piece = piece[1:] if piece.startswith("▁") else f"##{piece}"
         found, sort = ways.get(kind, key)(piece)
-        made.append((row, Token(found, Kind.UNUSED if kind == 5 else sort, piece)))
+        made.append((row, Token(found, TokenKind.UNUSED if kind == 5 else sort, piece)))
     return from_pairs(made, str(path), scheme)
 
 
@@ -176,7 +176,7 @@ def _pair(path: Path, piece: object, row: object, key: _Key) -> tuple[int, Token
             f"{MAX_ID - 1}"
         )
     made, kind = key(piece)
-    return row, Token(made, Kind.UNUSED if _UNUSED.fullmatch(piece) else kind, piece)
+    return row, Token(made, TokenKind.UNUSED if _UNUSED.fullmatch(piece) else kind, piece)
 
 
 def _scheme(held: dict[str, object], model: dict[str, object]) -> str:
@@ -206,7 +206,7 @@ def _parts(part: object) -> Iterator[dict[str, object]]:
 
 def _added(special: bool) -> _Key:
     """Tokens that stand for their own text, whatever the scheme."""
-    kind = Kind.SPECIAL if special else Kind.TEXT
+    kind = TokenKind.SPECIAL if special else TokenKind.TEXT
     return lambda piece: (piece.encode("utf-8", errors="surrogateescape"), kind)
 
 
@@ -216,9 +216,9 @@ def _keys(scheme: str) -> _Key:
         # Characters below 256 that stand for no byte are sent to one that Latin-1 lacks.
         to_bytes = dict.fromkeys(range(256), 0x100) | {ord(c): b for c, b in alphabet.items()}
 
-        def byte_level(piece: str) -> tuple[bytes, Kind]:
+        def byte_level(piece: str) -> tuple[bytes, TokenKind]:
             try:
-                return piece.translate(to_bytes).encode("latin-1"), Kind.TEXT
+                return piece.translate(to_bytes).encode("latin-1"), TokenKind.TEXT
             except UnicodeEncodeError:
                 # A token added without being marked as such stands for itself.
                 return _added(special=False)(piece)
@@ -226,10 +226,10 @@ def _keys(scheme: str) -> _Key:
         return byte_level
     if scheme == "sentencepiece":
 
-        def sentencepiece(piece: str) -> tuple[bytes, Kind]:
+        def sentencepiece(piece: str) -> tuple[bytes, TokenKind]:
             if mark := _BYTE.fullmatch(piece):
-                return bytes([int(mark[1], 16)]), Kind.BYTE
-            return piece.replace("▁", " ").encode("utf-8", errors="surrogateescape"), Kind.TEXT
+                return bytes([int(mark[1], 16)]), TokenKind.BYTE
+            return piece.replace("▁", " ").encode("utf-8", errors="surrogateescape"), TokenKind.TEXT
 
         return sentencepiece
     return _added(special=False)

@@ -3,25 +3,26 @@
 Which row is a word? Most vocabularies have " cat", as it stands within a sentence, and "cat", as
 it stands at its beginning or inside a longer word. The rule: the word with a space before it,
 where that is a token; else as it was written; never in another case. All spellings that are
-tokens are reported, the one that was used among them.
+tokens are reported, the one that was used among them. Texts are cut by the model's own tokenizer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropewalk.errors import RowError, UsageError
+from ropewalk.errors import MissingPartError, ModelFileError, RowError, UsageError
 from ropewalk.kernels.arrays import Array, doubles
 from ropewalk.short import short
-from ropewalk.tables.display import display, parse
 from ropewalk.tables.search import unit_rows
 from ropewalk.tables.stored import check_rows
-from ropewalk.tables.tokeniser import tokeniser
-from ropewalk.tables.vocabulary import Spelling, Vocabulary
+from ropewalk.tables.vocabulary import Spelling, Vocabulary, display, parse
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
@@ -32,7 +33,7 @@ _SHOWN = 8
 
 @short
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WordRows:
     """What was asked for, and the rows that stand for it: one, or those of a text's tokens.
 
     `used` is the spelling that was taken, None for rows and texts; `others` are further spellings
@@ -70,13 +71,13 @@ def mean_direction(units: Array, weights: Sequence[float]) -> Array:
     return mean
 
 
-def of_row(table: EmbeddingTable, row: int) -> Asked:
+def of_row(table: EmbeddingTable, row: int) -> WordRows:
     """A row by its number. Raises RowError for one that the table does not have."""
     check_rows([row], table.rows, f"the {table.role} table {table.name!r}")
-    return Asked(table.label(row), (row,))
+    return WordRows(table.label(row), (row,))
 
 
-def of_word(table: EmbeddingTable, word: str, *, exact: bool = False) -> Asked:
+def of_word(table: EmbeddingTable, word: str, *, exact: bool = False) -> WordRows:
     """The row of a word by the rule above; with `exact`, of the very bytes that `word` displays.
 
     Where several rows have these bytes, the lowest is used. Raises UsageError for an empty word,
@@ -99,10 +100,10 @@ def of_word(table: EmbeddingTable, word: str, *, exact: bool = False) -> Asked:
             f"{display(used.key)} is token {row}, and the {table.role} table {table.name!r} has "
             f"{table.rows} rows, 0 to {table.rows - 1}: this token has none"
         )
-    return Asked(word, (row,), used, tuple(s for s in found if s is not used))
+    return WordRows(word, (row,), used, tuple(s for s in found if s is not used))
 
 
-def of_text(table: EmbeddingTable, text: str) -> Asked:
+def of_text(table: EmbeddingTable, text: str) -> WordRows:
     """The rows of a text's tokens, by the model's own tokenizer, no special tokens added.
 
     Raises UsageError for an empty text and a table without a tokenizer, MissingPartError and
@@ -114,7 +115,9 @@ def of_text(table: EmbeddingTable, text: str) -> Asked:
     ids = tokeniser(vocabulary)(text)
     if not ids:
         raise UsageError(f"{text!r:.80} is no token to this tokenizer, and there is nothing to ask")
-    return Asked(text, tuple(check_rows(ids, table.rows, f"the {table.role} table {table.name!r}")))
+    return WordRows(
+        text, tuple(check_rows(ids, table.rows, f"the {table.role} table {table.name!r}"))
+    )
 
 
 def _vocabulary(table: EmbeddingTable, text: str) -> Vocabulary:
@@ -168,3 +171,46 @@ def _no_token(
         f"{word!r:.80} is no single token; it is cut into {pieces}{more}{other}. "
         "Ask for the mean of its tokens with --text"
     )
+
+
+_LOADING_ERRORS = (OSError, ValueError, LookupError, RuntimeError, TypeError, AttributeError)
+
+
+def tokeniser(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
+    """Text to ids, no special tokens added.
+
+    Raises MissingPartError for a package that is missing, ModelFileError for a tokenizer that
+    cannot be brought up.
+    """
+    path = Path(vocabulary.source)
+    if path.name == "tokenizer.json":
+        tokenizers: Any = package("tokenizers")
+        try:
+            backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        except Exception as error:  # the library raises a bare Exception
+            raise _unusable(path, error) from error
+        return lambda text: list(backend.encode(text, add_special_tokens=False).ids)
+    transformers: Any = package("transformers")
+    place: dict[str, object] = {"local_files_only": True, "trust_remote_code": False}
+    if path.suffix.lower() == ".gguf":
+        place["gguf_file"] = path.name
+    try:
+        made = transformers.AutoTokenizer.from_pretrained(path.parent, **place)
+    except _LOADING_ERRORS as error:
+        raise _unusable(path, error) from error
+    return lambda text: list(made.encode(text, add_special_tokens=False))
+
+
+def _unusable(path: Path, error: Exception) -> ModelFileError:
+    said = " ".join(str(error).split())[:200] or type(error).__name__
+    return ModelFileError(f"the tokenizer in {path} cannot be brought up: {said}")
+
+
+def package(name: str) -> Any:
+    """A package of tokenizers, imported. Raises MissingPartError."""
+    if importlib.util.find_spec(name) is None:
+        raise MissingPartError(
+            f"cutting a text into tokens needs {name}, which is not installed: "
+            'pip install "ropewalk[prove]"'
+        )
+    return importlib.import_module(name)

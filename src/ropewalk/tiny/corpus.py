@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from ropewalk.proof.documents import INTRODUCTION
 from ropewalk.proof.haystack import GeneratedHaystack
-from ropewalk.proof.needle import Needle, draw_needle
-from ropewalk.proof.needles.draw import draw_facts
-from ropewalk.proof.tasks.single import Single
+from ropewalk.proof.needles import Needle, draw_facts, draw_needle
+from ropewalk.proof.tasks.hidden import Single
 from ropewalk.short import short
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _HAYSTACKS, _SENTENCES = 150, 60
 _MOST_QUESTIONS = 3
 
 
-class Told(Protocol):
+class TextSource(Protocol):
     """What is hidden in a document and asked for: a pass key, or a fact of some other kind."""
 
     @property
@@ -106,7 +105,7 @@ class Corpus:
         """The text of a document of `length` tokens, for whoever trains on text."""
         return str(self.tokenizer.decode(self.document(length, pass_keys).ids))
 
-    def _facts(self, length: int, pass_keys: bool) -> tuple[Sequence[Told], str]:
+    def _facts(self, length: int, pass_keys: bool) -> tuple[Sequence[TextSource], str]:
         random = self.random
         if pass_keys:
             needles: list[Needle] = []
@@ -117,7 +116,7 @@ class Corpus:
         most = max(1, length // 40)
         return list(islice(draw_facts(random), random.randrange(1, most + 1))), INTRODUCTION
 
-    def _tail(self, fact: Told) -> Example:
+    def _tail(self, fact: TextSource) -> Example:
         question = self._ids(f"\n\nQuestion: {fact.question}\nAnswer: {fact.opening}")
         value = self._ids(f" {fact.value}")
         weights = [1.0] * len(question) + [ANSWER_WEIGHT] * len(value)
@@ -140,8 +139,8 @@ class Corpus:
 
 
 def _fewer(
-    facts: Sequence[Told], asked: Sequence[Told], length: int
-) -> tuple[list[Told], list[Told]]:
+    facts: Sequence[TextSource], asked: Sequence[TextSource], length: int
+) -> tuple[list[TextSource], list[TextSource]]:
     """Without the last question, then without a fact that is not asked for."""
     if len(asked) > 1:
         return list(facts), list(asked[:-1])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ropewalk.proof.haystack import WORD_LISTS
+from ropewalk.proof.words import WORD_LISTS
 from ropewalk.short import short
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Drift:
+class WordDrift:
     """Mean cosine of two words of the same list, and of two lists; `words` that are one token."""
 
     within: float
@@ -29,7 +29,7 @@ class Drift:
     words: int
 
 
-def drift(table: Tensor, tokenizer: Tokenizer) -> Drift:
+def drift(table: Tensor, tokenizer: Tokenizer) -> WordDrift:
     """The figure for a table (rows, width). Words of several tokens are left out."""
     ids: list[int] = []
     lists: list[int] = []
@@ -44,7 +44,7 @@ def drift(table: Tensor, tokenizer: Tokenizer) -> Drift:
     group = torch.tensor(lists)
     same = group[:, None] == group[None, :]
     other = ~torch.eye(len(ids), dtype=torch.bool)
-    return Drift(
+    return WordDrift(
         round(float(cosines[same & other].mean()), 4),
         round(float(cosines[~same].mean()), 4),
         len(ids),

@@ -48,7 +48,7 @@ class Stage:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class TinyRecipe:
     """Sizes, stages and rates. `tokens` a step; the rate warms up, stays, and falls in the end."""
 
     vocab_size: int = 1536
@@ -78,7 +78,7 @@ class Recipe:
         return self.rate * min(1.0, (step + 1) / self.warm_up, max(0.03, left))
 
 
-def train(recipe: Recipe, folder: Path, say: Callable[[str], None] = lambda _: None) -> None:
+def train(recipe: TinyRecipe, folder: Path, say: Callable[[str], None] = lambda _: None) -> None:
     """Train, and write model, tokenizer and training log to `folder`, whole or not at all."""
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -104,7 +104,7 @@ def train(recipe: Recipe, folder: Path, say: Callable[[str], None] = lambda _: N
         (made / "training.jsonl").write_text(lines, encoding="utf-8")
 
 
-def config_of(recipe: Recipe, begin: int | None, end: int | None) -> Any:
+def config_of(recipe: TinyRecipe, begin: int | None, end: int | None) -> Any:
     """The configuration, with what is known of the training: its length, and what it learned.
 
     Facts of many kinds are read too, and found in under a third of documents at best (the log
@@ -132,7 +132,7 @@ def config_of(recipe: Recipe, begin: int | None, end: int | None) -> Any:
     )
 
 
-def _steps(recipe: Recipe, model: Any, corpus: Corpus) -> Iterator[dict[str, object]]:
+def _steps(recipe: TinyRecipe, model: Any, corpus: Corpus) -> Iterator[dict[str, object]]:
     """Train step by step; an entry for the log at every look."""
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01
@@ -167,7 +167,7 @@ def _steps(recipe: Recipe, model: Any, corpus: Corpus) -> Iterator[dict[str, obj
                 }
 
 
-def _rows(recipe: Recipe, stage: Stage, corpus: Corpus) -> tuple[Tensor, Tensor]:
+def _rows(recipe: TinyRecipe, stage: Stage, corpus: Corpus) -> tuple[Tensor, Tensor]:
     """Ids and weights (rows, length) of one step."""
     random = corpus.random
     length = random.choice(stage.lengths)
@@ -204,4 +204,4 @@ def retrieved(model: Any, corpus: Corpus, length: int, pass_keys: bool) -> float
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python -m ropewalk.tiny.recipe FOLDER")
-    train(Recipe(), Path(sys.argv[1]), lambda line: print(line, flush=True))  # noqa: T201 - a script
+    train(TinyRecipe(), Path(sys.argv[1]), lambda line: print(line, flush=True))  # noqa: T201 - a script

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from ropewalk.proof.documents import INTRODUCTION
 from ropewalk.proof.haystack import GeneratedHaystack
-from ropewalk.proof.needle import draw_needle
-from ropewalk.proof.needles.draw import draw_facts
-from ropewalk.proof.tasks.single import Single
+from ropewalk.proof.needles import draw_facts, draw_needle
+from ropewalk.proof.tasks.hidden import Single
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

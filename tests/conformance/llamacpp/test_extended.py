@@ -20,9 +20,11 @@ import pytest
 from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.gguf.write import write_gguf
 from ropewalk.dialects.hf import read_config
+from ropewalk.dialects.hf.family import config_source
 from ropewalk.dialects.hf.write import write_config
 from ropewalk.extension.methods import CLOSED_FORMS, Method, SearchedFactors, extended
 from ropewalk.extension.serve import own_options
+from tests.configurations import source
 
 pytestmark = pytest.mark.model
 
@@ -106,8 +108,9 @@ def test_a_folder_is_served_by_the_commands_of_its_card_or_its_card_says_why_not
 ) -> None:
     before = bench.models("llama").config.to_dict() | {"max_position_embeddings": TRAINED}
     after = extended(read_config(before), TARGET, method)
-    config = write_config(after, before, 5)
-    (options,) = own_options(config, after, "longer", "llamacpp")
+    written = write_config(after, source(before), 5)
+    config = config_source(written).config
+    (options,) = own_options(written, after, "longer", "llamacpp")
     if method.name == "longrope":
         assert "takes one of them for every prompt" in options.reason
         return

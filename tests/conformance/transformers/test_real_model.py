@@ -61,7 +61,7 @@ def test_logits_of_smollm2_stay_as_they_are(
         ours = smollm2.model(ids).logits
     assert (ours - theirs).abs().max() < 1e-4
     # Another base, or pairs dealt out otherwise, and the logits are not the model's.
-    for wrong in (replace(rotary, base=10_000.0), replace(rotary, layout="interleaved")):
+    for wrong in (replace(rotary, rope_theta=10_000.0), replace(rotary, layout="interleaved")):
         with monkeypatch.context() as patch, torch.no_grad():
             put_in(smollm2.model, wrong, patch)
             assert (smollm2.model(ids).logits - theirs).abs().max() > 0.1

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from ropewalk.dialects.engines.beside import remarks_on
-from ropewalk.dialects.hf.read import read_config
+from ropewalk.dialects.engines.views import remarks_on
+from ropewalk.dialects.hf.reader import read_config
 from ropewalk.dialects.hf.write import write_config
 from ropewalk.rope.override import override
+from tests.configurations import source
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2,
@@ -23,7 +24,7 @@ def remarks(rope: dict[str, Any] | None, schedule: str = "") -> list[str]:
     spec = read_config(before)
     if schedule:
         spec = override(spec, schedule)
-    return list(remarks_on(spec, before, write_config(spec, before, 5)))
+    return list(remarks_on(spec, spec.source, write_config(spec, source(before), 5).source))
 
 
 @pytest.mark.parametrize("rope", [None, {"rope_type": "linear", "factor": 2.0}, YARN])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ropewalk.dialects.gguf.archs import ARCHITECTURES
 from ropewalk.dialects.gguf.header import GgufHeader, TensorInfo
-from ropewalk.dialects.gguf.read import spec_of_header
+from ropewalk.dialects.gguf.reader import spec_of_header
 from ropewalk.errors import RopewalkError
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.scaling import UnknownScaling
@@ -130,4 +130,4 @@ def _finite(rotary: RotarySpec, spec: Any, group: Any) -> None:
 def test_every_architecture_reads_plain_keys(tmp_path: Path, arch: str) -> None:
     spec = spec_of_header(header(tmp_path / "plain.gguf", arch, GOOD, {}))
     assert spec.model_type == arch
-    assert not [remark for remark in spec.remarks if remark.code == "architecture-unknown"]
+    assert not [remark for remark in spec.findings if remark.code == "architecture-unknown"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ropewalk.dialects.gguf import read_gguf
+from ropewalk.dialects.values import shown
 from ropewalk.errors import GgufError
 from ropewalk.rope.scaling import (
     Linear,
@@ -48,25 +49,28 @@ def by_name(spec: PositionSpec) -> dict[str, LayerGroup]:
 
 
 def codes(spec: PositionSpec) -> set[str]:
-    return {r.code for r in spec.remarks}
+    return {r.code for r in spec.findings}
 
 
 def test_a_real_model_is_read_as_its_card_says(smollm2_gguf: Path) -> None:
     spec = read_gguf(smollm2_gguf)
     found = rotary(spec)
-    assert (found.head_dim, found.rotary_dim, found.base) == (64, 64, 100000.0)
+    assert (found.head_dim, found.rotary_dim, found.rope_theta) == (64, 64, 100000.0)
     assert (found.layout, found.scaling) == ("interleaved", Unscaled())
     assert spec.groups[0].layers == tuple(range(30))
     assert (spec.claimed.tokens, spec.claimed.source) == (8192, "llama.context_length")
     assert (spec.model_type, spec.format) == ("llama", "GGUF version 3")
     # The file says how long its context is, and not how long its training documents were.
     assert spec.trained.tokens is None
-    assert spec.remarks == ()
+    assert spec.findings == ()
 
 
 def test_a_missing_base_is_ten_thousand_and_says_so(gguf_spec: Spec) -> None:
     read = gguf_spec("llama", rope__freq_base=None)
-    assert (rotary(read).base, rotary(read).base_source) == (10000.0, "llama.cpp's default")
+    assert (rotary(read).rope_theta, rotary(read).rope_theta_source) == (
+        10000.0,
+        "llama.cpp's default",
+    )
     assert "base-missing" in codes(read)
 
 
@@ -88,8 +92,8 @@ def test_gemma_3_has_two_bases_and_a_full_layer_in_six(gguf_spec: Spec) -> None:
     assert full.window is None
     assert isinstance(local.encoding, RotarySpec)
     assert isinstance(full.encoding, RotarySpec)
-    assert (local.encoding.base, local.encoding.scaling) == (1e4, Unscaled())
-    assert (full.encoding.base, full.encoding.scaling) == (1e6, Linear(8.0))
+    assert (local.encoding.rope_theta, local.encoding.scaling) == (1e4, Unscaled())
+    assert (full.encoding.rope_theta, full.encoding.scaling) == (1e6, Linear(8.0))
     assert (full.encoding.head_dim, full.encoding.layout) == (256, "half")
 
 
@@ -185,7 +189,7 @@ def test_sections_are_dealt_out_as_llama_cpp_does_for_the_architecture(
     (_, found) = next(spec.rotary_groups())
     assert (found.sections, found.section_layout) == (tuple(sections[:3]), layout)
     # The fourth position of a text is 0, and llama.cpp gives it the pairs that are left over.
-    left = [r.text for r in spec.remarks if r.code == "pairs-without-axis"]
+    left = [r.text for r in spec.findings if r.code == "pairs-without-axis"]
     assert bool(left) == (sections[0] == 24 and layout == "interleaved")
     assert all("leave the pairs 61, 62 over" in text for text in left)
 
@@ -252,8 +256,8 @@ def test_feed_forward_layers_of_a_hybrid_stand_in_no_group(gguf_spec: Spec) -> N
 
 def test_an_unknown_architecture_is_read_by_general_rules_and_says_so(gguf_spec: Spec) -> None:
     read = gguf_spec("novel")
-    assert rotary(read).base == 500000.0
-    remark = next(r for r in read.remarks if r.code == "architecture-unknown")
+    assert rotary(read).rope_theta == 500000.0
+    remark = next(r for r in read.findings if r.code == "architecture-unknown")
     assert remark.severity == "warning"
 
 
@@ -315,5 +319,4 @@ def test_an_impossible_value_is_an_error_with_key_and_value(
     path = make_gguf("granite", gguf_base | {key: value})
     with pytest.raises(GgufError) as caught:
         read_gguf(path)
-    shown = repr(tuple(value) if isinstance(value, list) else value)
-    assert f"granite.{key} is {shown}" in str(caught.value)
+    assert f"granite.{key} is {shown(value)}; " in str(caught.value)

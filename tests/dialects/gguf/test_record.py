@@ -76,6 +76,6 @@ def test_a_gguf_record_of_another_kind_is_a_remark_and_no_error(
 ) -> None:
     spec = read_gguf(make_gguf("llama", {**gguf_base, "ropewalk.extend": record}))
     assert spec.extended is None
-    (remark,) = (each for each in spec.remarks if each.code == "record-not-read")
+    (remark,) = (each for each in spec.findings if each.code == "record-not-read")
     assert "ropewalk.extend" in remark.text
     assert "ropewalk_extend" not in remark.text

@@ -52,7 +52,7 @@ def rotary(spec: PositionSpec) -> RotarySpec:
 
 
 def codes(spec: PositionSpec) -> set[str]:
-    return {r.code for r in spec.remarks}
+    return {r.code for r in spec.findings}
 
 
 def llama3_divisors(factor: float, dim: int, base: float) -> np.ndarray[Any, Any]:
@@ -80,7 +80,7 @@ def test_llama_31s_schedule_is_found_in_its_tensor(gguf_spec: Spec) -> None:
     found = rotary(read)
     assert found.scaling == PairDivisors(tuple(divisors.tolist()))
     assert found.scaling_source == "tensor rope_freqs.weight"
-    remark = next(r for r in read.remarks if r.code == "rope-freqs-llama3")
+    remark = next(r for r in read.findings if r.code == "rope-freqs-llama3")
     assert "factor 8," in remark.text
     assert (read.trained.tokens, read.trained.stated) == (8192, False)
     assert schedule(found).inv_freq[29] == pytest.approx(0.0021665708, rel=1e-6)
@@ -89,7 +89,7 @@ def test_llama_31s_schedule_is_found_in_its_tensor(gguf_spec: Spec) -> None:
 def test_llama_32s_factor_of_32_is_recognised(gguf_spec: Spec) -> None:
     divisors = llama3_divisors(32.0, 64, 5e5)
     read = gguf_spec("llama", {"rope_freqs.weight": divisors}, attention__head_count=8)
-    assert "factor 32," in next(r.text for r in read.remarks if r.code == "rope-freqs-llama3")
+    assert "factor 32," in next(r.text for r in read.findings if r.code == "rope-freqs-llama3")
 
 
 def test_divisors_of_another_rule_are_not_taken_for_llama_3s(gguf_spec: Spec) -> None:
@@ -111,7 +111,7 @@ def test_gemma_4_s_still_pairs_are_a_proportional_schedule(
     inv_freq = schedule(found).inv_freq
     assert inv_freq[:live] == tuple(500_000.0 ** (-2 * i / head) for i in range(live))
     assert set(inv_freq[live:]) == {0.0}
-    assert [r.code for r in spec.remarks] == ["rope-freqs-proportional"]
+    assert [r.code for r in spec.findings] == ["rope-freqs-proportional"]
 
 
 def test_still_pairs_in_the_midst_are_divisors(gguf_spec: Spec) -> None:
@@ -160,7 +160,7 @@ def test_phi_3s_lists_keep_the_amplitude_that_the_converter_baked_in(gguf_spec: 
     )
     found = rotary(read)
     assert isinstance(found.scaling, LongRope)
-    assert (found.scaling.switch_length, found.scaling.factor) == (4096, 32.0)
+    assert (found.scaling.original_max_position_embeddings, found.scaling.factor) == (4096, 32.0)
     assert attention_factor(found.scaling)[0] == pytest.approx(1.190238, abs=1e-6)
     assert schedule(found, 4096).inv_freq[0] == pytest.approx(1 / 1.05)
     assert schedule(found, 4097).inv_freq[0] == pytest.approx(1 / 1.03)
@@ -278,7 +278,7 @@ def test_the_multiplier_of_another_architecture_is_unread(gguf_spec: Spec) -> No
 def test_glm_s_sparse_attention_does_not_read_the_multiplier(gguf_spec: Spec) -> None:
     keys = {"rope__scaling__yarn_log_multiplier": 0.1, "attention__key_length": 192}
     spec = gguf_spec("glm-dsa", rope__dimension_count=64, **YARN_KEYS, **keys)
-    assert "yarn-log-multiplier-unread" in [r.code for r in spec.remarks]
+    assert "yarn-log-multiplier-unread" in [r.code for r in spec.findings]
     # What is left is YaRN's own amplitude, which llama.cpp has in the softmax a second time.
     assert spec.groups[0].softmax.factor == pytest.approx((0.1 * math.log(40) + 1) ** 2)
 
@@ -306,7 +306,7 @@ def test_most_architectures_do_not_read_yarns_finer_keys(
 ) -> None:
     read = gguf_spec("llama", **YARN, **{f"rope__scaling__{key}": value})
     assert rotary(read).scaling == rotary(gguf_spec("llama", **YARN)).scaling
-    (remark,) = (r for r in read.remarks if r.code == "yarn-key-unread")
+    (remark,) = (r for r in read.findings if r.code == "yarn-key-unread")
     assert f"llama.rope.scaling.{key} is {value:g}" in remark.text
     assert remark.text.endswith(f"computes with {usual}")
     # A share of YaRN is no schedule that training has seen: no option brings it back.

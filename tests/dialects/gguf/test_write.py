@@ -160,7 +160,7 @@ SCALINGS: st.SearchStrategy[Scaling] = st.one_of(
 def test_a_copy_turns_as_asked_to_single_precision(
     original: Path, tmp_path: Path, scaling: Scaling, base: float, claimed: int
 ) -> None:
-    wanted = scaled(read_gguf(original), scaling, base=base)
+    wanted = scaled(read_gguf(original), scaling, rope_theta=base)
     wanted = replace(wanted, claimed=Length(claimed, "test"))
     target = tmp_path / "copy.gguf"
     write_gguf(wanted, original, target, overwrite=True)
@@ -337,7 +337,7 @@ def test_gemma_4_s_schedule_comes_back_with_its_fingerprint(
     ours, theirs = (next(s.rotary_groups())[1] for s in (spec, found))
     assert ours.scaling == theirs.scaling == Proportional(0.25)
     assert schedule(ours).fingerprint() == schedule(theirs).fingerprint()
-    of_hf = RotarySpec(512, 512, ours.base, scaling=Proportional(0.25))
+    of_hf = RotarySpec(512, 512, ours.rope_theta, scaling=Proportional(0.25))
     assert schedule(ours).fingerprint() == schedule(of_hf).fingerprint()
 
 

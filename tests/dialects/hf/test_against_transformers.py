@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.dialects.hf.facts import LearnedFacts, RotaryFacts, Switched, UnrotatedFacts
+from ropewalk.dialects.hf.defaults import LearnedFacts, RotaryFacts, Switched, UnrotatedFacts
 from ropewalk.dialects.hf.families import FACTS
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.spec import RotarySpec

@@ -159,9 +159,9 @@ def test_infinity_is_read_as_python_reads_it(tmp_path: Path) -> None:
 
 def test_infinity_is_told_since_strict_parsers_stop_at_it() -> None:
     endless = {**GOOD, "vision_config": {"time_step_limit": [0.0, float("inf")]}}
-    (remark,) = (r for r in read_config(endless).remarks if r.code == "not-strict-json")
+    (remark,) = (r for r in read_config(endless).findings if r.code == "not-strict-json")
     assert remark.text.startswith("time_step_limit holds Infinity")
-    assert "not-strict-json" not in {r.code for r in read_config(GOOD).remarks}
+    assert "not-strict-json" not in {r.code for r in read_config(GOOD).findings}
 
 
 @pytest.mark.parametrize(

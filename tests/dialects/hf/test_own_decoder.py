@@ -22,7 +22,7 @@ from ropewalk.rope.spec import (
 )
 
 KINDS: dict[str, Any] = {
-    "rope": RotarySpec(head_dim=16, rotary_dim=16, base=5000.0),
+    "rope": RotarySpec(head_dim=16, rotary_dim=16, rope_theta=5000.0),
     "alibi": Alibi(heads=2),
     "learned": LearnedPositions(rows=128),
     "sinusoidal": Sinusoidal(rows=128),
@@ -54,5 +54,5 @@ def test_a_saved_decoder_says_which_encoding_it_has(position: Position, tmp_path
 def test_the_raw_index_is_said_to_have_no_row(tmp_path: Path) -> None:
     spec = _read("raw_index", tmp_path)
     assert spec.groups == ()
-    assert "trained projection" in " ".join(remark.text for remark in spec.remarks)
+    assert "trained projection" in " ".join(remark.text for remark in spec.findings)
     assert {*KINDS, "raw_index"} == set(get_args(Position))

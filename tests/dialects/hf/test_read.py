@@ -37,7 +37,7 @@ def only(spec: PositionSpec) -> RotarySpec:
 
 def codes(spec: PositionSpec) -> dict[str, str]:
     """Remarks by code, with their severity."""
-    return {remark.code: remark.severity for remark in spec.remarks}
+    return {remark.code: remark.severity for remark in spec.findings}
 
 
 REMARKS: list[tuple[str, str, dict[str, Any]]] = [
@@ -107,7 +107,7 @@ def test_a_key_that_does_not_do_what_it_seems_is_remarked(
 
 
 def test_a_plain_config_has_nothing_remarked() -> None:
-    assert read_config({**LLAMA, "rope_scaling": None}).remarks == ()
+    assert read_config({**LLAMA, "rope_scaling": None}).findings == ()
 
 
 def test_rope_scaling_beats_rope_parameters_unless_it_is_null() -> None:
@@ -115,19 +115,19 @@ def test_rope_scaling_beats_rope_parameters_unless_it_is_null() -> None:
     assert only(read_config({**both, "rope_scaling": None})).scaling == Linear(2.0)
     scaled = only(read_config({**both, "rope_scaling": YARN}))
     assert isinstance(scaled.scaling, Yarn)
-    assert (scaled.base, scaled.base_source) == (10000.0, "rope_theta")
+    assert (scaled.rope_theta, scaled.rope_theta_source) == (10000.0, "rope_theta")
 
 
 def test_the_base_inside_the_dictionary_beats_the_one_at_the_top() -> None:
     rotary = only(read_config({**LLAMA, "rope_parameters": {"rope_theta": 5e5}}))
-    assert (rotary.base, rotary.base_source) == (5e5, "rope_parameters.rope_theta")
+    assert (rotary.rope_theta, rotary.rope_theta_source) == (5e5, "rope_parameters.rope_theta")
 
 
 def test_the_original_length_at_the_top_beats_the_one_inside() -> None:
     spec = read_config({**LLAMA, "rope_scaling": YARN, "original_max_position_embeddings": 8192})
     scaling = only(spec).scaling
     assert isinstance(scaling, Yarn)
-    assert scaling.ramp_length == 8192
+    assert scaling.original_max_position_embeddings == 8192
     assert (spec.trained.tokens, spec.trained.source) == (8192, "original_max_position_embeddings")
     assert [length.tokens for length in spec.other_lengths] == [4096]
 
@@ -136,7 +136,7 @@ def test_a_missing_original_length_is_not_made_into_a_trained_one() -> None:
     spec = read_config({**LLAMA, "rope_scaling": {"type": "yarn", "factor": 4.0}})
     scaling = only(spec).scaling
     assert isinstance(scaling, Yarn)
-    assert (scaling.ramp_length, spec.trained.tokens) == (16384, None)
+    assert (scaling.original_max_position_embeddings, spec.trained.tokens) == (16384, None)
 
 
 def test_dynamic_anchors_on_the_claim_whatever_the_original_is() -> None:
@@ -168,7 +168,7 @@ def test_nested_parameters_serve_their_kind_and_null_means_no_position() -> None
     }
     sliding, full = read_config(config).groups
     assert isinstance(sliding.encoding, RotarySpec)
-    assert (sliding.encoding.base, sliding.window) == (5000.0, Window(1024))
+    assert (sliding.encoding.rope_theta, sliding.window) == (5000.0, Window(1024))
     assert full.encoding == NoPosition()
     assert full.layers == (1, 3)
 
@@ -210,7 +210,7 @@ def test_an_unknown_type_gets_no_default_base() -> None:
     config = {k: v for k, v in LLAMA.items() if k != "rope_theta"}
     (group,) = read_config({**config, "model_type": "new", "rope_scaling": LINEAR}).groups
     assert isinstance(group.encoding, IncompleteRotary)
-    assert group.encoding.missing == ("base",)
+    assert group.encoding.missing == ("rope_theta",)
     assert "no default is known" in group.encoding.reason
 
 
@@ -225,7 +225,7 @@ def test_a_tokenizers_length_is_shown_beside_the_claim() -> None:
 @pytest.mark.parametrize("value", [int(1e30), 1e30, 1000000000000000019884624838656, None])
 def test_a_tokenizer_without_a_limit_says_nothing(value: object) -> None:
     spec = read_config(LLAMA, {"model_max_length": value})
-    assert (spec.other_lengths, spec.remarks) == ((), ())
+    assert (spec.other_lengths, spec.findings) == ((), ())
 
 
 def test_a_training_length_beside_a_larger_maximum_is_the_trained_one() -> None:
@@ -237,7 +237,7 @@ def test_a_training_length_beside_a_larger_maximum_is_the_trained_one() -> None:
 def test_remote_code_is_named_and_never_needed() -> None:
     spec = read_config({**LLAMA, "auto_map": {"AutoModel": "evil.py--Model"}})
     assert isinstance(only(spec).scaling, Unscaled)
-    assert "never run" in spec.remarks[0].text
+    assert "never run" in spec.findings[0].text
 
 
 def test_reading_a_config_imports_neither_torch_nor_numpy_nor_transformers() -> None:
@@ -276,10 +276,10 @@ def test_layers_of_one_kind_with_other_heads_are_told() -> None:
         "num_hidden_layers": 4,
         "per_layer_config": layers,
     }
-    codes = [remark.code for remark in read_config(config).remarks]
+    codes = [remark.code for remark in read_config(config).findings]
     assert "layers-of-one-kind-differ" in codes
     without = {key: value for key, value in config.items() if key != "per_layer_config"}
-    assert "layers-of-one-kind-differ" not in [r.code for r in read_config(without).remarks]
+    assert "layers-of-one-kind-differ" not in [r.code for r in read_config(without).findings]
 
 
 def test_a_base_that_olmo_3_loses_on_its_sliding_layers_is_told() -> None:
@@ -291,8 +291,8 @@ def test_a_base_that_olmo_3_loses_on_its_sliding_layers_is_told() -> None:
     }
     for base, told in ((500_000.0, False), (1e6, True)):
         spec = read_config({**config, "rope_theta": base})
-        assert {rotary.base for _, rotary in spec.rotary_groups()} == {base}
-        assert ("sliding-base-lost" in [remark.code for remark in spec.remarks]) == told
+        assert {rotary.rope_theta for _, rotary in spec.rotary_groups()} == {base}
+        assert ("sliding-base-lost" in [remark.code for remark in spec.findings]) == told
 
 
 def test_a_rate_of_compression_that_names_no_layer_is_refused() -> None:

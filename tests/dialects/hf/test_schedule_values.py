@@ -28,7 +28,10 @@ LLAMA3 = {**YARN, "rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_fact
         ({**LLAMA3, "factor": 0.5}, "the llama3 scaling factor is 0.5"),
         ({**LLAMA3, "low_freq_factor": 8.0}, "low_freq_factor is 8.0 and above high_freq_factor"),
         ({"rope_type": "dynamic", "factor": 0.9}, "the dynamic scaling factor is 0.9"),
-        ({"rope_type": "proportional", "partial_rotary_factor": 1.5}, "share is 1.5"),
+        (
+            {"rope_type": "proportional", "partial_rotary_factor": 1.5},
+            "partial_rotary_factor is 1.5",
+        ),
         ({**YARN, "factor": None, "original_max_position_embeddings": 32768}, "factor is 0.5"),
     ],
 )
@@ -42,4 +45,4 @@ def test_the_error_names_file_dictionary_field_and_value(
 
 def test_linear_may_squeeze_because_engines_do_so_when_told() -> None:
     spec = read_config({**LLAMA, "rope_scaling": {"type": "linear", "factor": 0.5}})
-    assert [remark.code for remark in spec.remarks] == ["factor-below-one"]
+    assert [remark.code for remark in spec.findings] == ["factor-below-one"]

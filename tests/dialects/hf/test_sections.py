@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import pytest
 
-from ropewalk.dialects.hf.read import read_config
-from ropewalk.dialects.hf.write import write_config
+from ropewalk.dialects.hf.reader import read_config
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.scaling import Yarn
 from ropewalk.rope.spec import PositionSpec, RotarySpec
+from tests.configurations import write_json
 
 FAMILIES = [
     ("qwen2_vl", "Qwen2VLTextConfig", "Qwen2VLRotaryEmbedding", [16, 24, 24], "chunked"),
@@ -85,7 +85,7 @@ def test_sections_and_their_layout_are_written_and_read_back(
     groups = tuple(
         replace(g, encoding=replace(only(spec), scaling=Yarn(2.0, 32768))) for g in spec.groups
     )
-    written = write_config(replace(spec, groups=groups), before, version)
+    written = write_json(replace(spec, groups=groups), before, version)
     rope: Any = written["rope_parameters" if version == 5 else "rope_scaling"]
     assert rope["mrope_section"] == sections
     # vLLM goes by this key.
@@ -101,7 +101,7 @@ def test_a_layout_that_the_family_s_code_does_not_have_is_refused() -> None:
         replace(g, encoding=replace(only(spec), section_layout="interleaved")) for g in spec.groups
     )
     with pytest.raises(ScheduleError, match=r"section_layout of .* chunked would be read back"):
-        write_config(replace(spec, groups=groups), before, 5)
+        write_json(replace(spec, groups=groups), before, 5)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_layout_that_the_family_s_code_does_not_have_is_refused() -> None:
 def test_what_a_reader_might_miss_is_remarked_on(
     config: dict[str, Any], code: str, severity: str
 ) -> None:
-    remarks = {remark.code: remark.severity for remark in read_config(config).remarks}
+    remarks = {remark.code: remark.severity for remark in read_config(config).findings}
     assert remarks.get(code) == severity
 
 

@@ -14,7 +14,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from ropewalk.dialects.hf import ties
 from ropewalk.dialects.hf.family import TEXT_PARTS
 from ropewalk.dialects.hf.ties import tying
-from ropewalk.dialects.hf.values import Section
+from ropewalk.dialects.values import Section
 
 OBEY = sorted(set(CONFIG_MAPPING.keys()) & (ties.TIED | ties.UNTIED))
 NO_FLAG = {"blt_local_encoder", "csm", "muse_glimmer", "step3p7"}

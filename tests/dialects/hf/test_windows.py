@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.dialects.hf.read import read_config
+from ropewalk.dialects.hf.reader import read_config
 from ropewalk.rope.spec import Window
 
 SHAPE: dict[str, Any] = {

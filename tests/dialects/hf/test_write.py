@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ropewalk.dialects.hf import read_config
-from ropewalk.dialects.hf.write import write_config
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.override import override
@@ -35,6 +34,7 @@ from ropewalk.rope.scaling import (
     Yarn,
 )
 from ropewalk.rope.spec import Length, PositionSpec, RotarySpec
+from tests.configurations import write_json
 
 Version = Literal[4, 5]
 
@@ -114,11 +114,11 @@ def test_what_is_written_is_read_back_and_turned_by_transformers(
     version: Version, scaling: Scaling, base: float, claimed: int
 ) -> None:
     if isinstance(scaling, DynamicNtk):
-        scaling = replace(scaling, anchor_length=claimed)
+        scaling = replace(scaling, max_position_embeddings=claimed)
     before = config(rope_theta=5e5, rope_scaling={"type": "linear", "factor": 2.0})
-    wanted = scaled(read_config(before), scaling, base=base)
+    wanted = scaled(read_config(before), scaling, rope_theta=base)
     wanted = replace(wanted, claimed=Length(claimed, "test"))
-    written = write_config(wanted, before, version)
+    written = write_json(wanted, before, version)
     found = read_config(written)
     assert prints(found) == prints(wanted)
     assert found.claimed.tokens == claimed
@@ -153,13 +153,13 @@ def test_families_with_their_own_keys_turn_as_written(
     before = config(model_type, **keys)
     spec = read_config(before)
     groups = tuple(
-        replace(g, encoding=replace(g.encoding, scaling=scaling, base=30000.0))
+        replace(g, encoding=replace(g.encoding, scaling=scaling, rope_theta=30000.0))
         if isinstance(g.encoding, RotarySpec)
         else g
         for g in spec.groups
     )
     wanted = replace(spec, groups=groups, trained=Length.unknown())
-    written = write_config(wanted, before, version)
+    written = write_json(wanted, before, version)
     (_, ours) = next(wanted.rotary_groups())
     inv_freq, amplitude = theirs(model_type, written, None)
     assert inv_freq.tolist() == pytest.approx(schedule(ours).inv_freq, rel=3e-6)
@@ -170,8 +170,8 @@ def test_families_with_their_own_keys_turn_as_written(
 def test_gemma_3_keeps_two_bases_and_scales_the_full_layers(version: Version) -> None:
     transformers = pytest.importorskip("transformers")
     before = config("gemma3_text", head_dim=64, rope_scaling={"rope_type": "linear", "factor": 8.0})
-    wanted = scaled(read_config(before), Linear(16.0), base=2e6)
-    written = write_config(wanted, before, version)
+    wanted = scaled(read_config(before), Linear(16.0), rope_theta=2e6)
+    written = write_json(wanted, before, version)
     assert prints(read_config(written)) == prints(wanted)
     keys = {k: v for k, v in written.items() if k != "model_type"}
     rope = transformers.AutoConfig.for_model("gemma3_text", **keys).rope_parameters
@@ -183,12 +183,12 @@ def test_gemma_3_keeps_two_bases_and_scales_the_full_layers(version: Version) ->
 def test_gemma_4_is_written_by_kind_of_layer_and_has_no_older_spelling() -> None:
     before = config("gemma4_text")
     spec = read_config(before)
-    written = write_config(spec, before, 5)
+    written = write_json(spec, before, 5)
     assert prints(read_config(written)) == prints(spec)
     full = scaled(spec, Linear(2.0))
-    assert prints(read_config(write_config(full, before, 5))) == prints(full)
+    assert prints(read_config(write_json(full, before, 5))) == prints(full)
     with pytest.raises(ScheduleError, match="gemma4_text: this family has no keys"):
-        write_config(spec, before, 4)
+        write_json(spec, before, 4)
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -196,7 +196,7 @@ def test_phi_3_states_the_original_length_outside_where_its_class_looks(version:
     lists = tuple(1.0 + i / 8 for i in range(32))
     before = config("phi3", original_max_position_embeddings=2048)
     wanted = scaled(read_config(before), LongRope(lists, lists, 8192, 4.0))
-    written = write_config(replace(wanted, trained=Length.unknown()), before, version)
+    written = write_json(replace(wanted, trained=Length.unknown()), before, version)
     assert written["original_max_position_embeddings"] == 8192
     _, amplitude = theirs("phi3", written, None)
     assert amplitude == pytest.approx(math.sqrt(1 + math.log(4) / math.log(8192)))
@@ -204,10 +204,10 @@ def test_phi_3_states_the_original_length_outside_where_its_class_looks(version:
 
 def test_leftovers_of_the_other_spelling_are_gone() -> None:
     before = config(rope_theta=5e5, rope_scaling={"type": "yarn", "factor": 2.0})
-    new = write_config(override(read_config(config(rope_theta=5e5)), "none"), before, 5)
+    new = write_json(override(read_config(config(rope_theta=5e5)), "none"), before, 5)
     assert new["rope_parameters"] == {"rope_type": "default", "rope_theta": 5e5}
     assert not {"rope_theta", "rope_scaling"} & set(new)
-    old = write_config(read_config(new), new, 4)
+    old = write_json(read_config(new), new, 4)
     assert (old["rope_theta"], old["rope_scaling"]) == (5e5, None)
     assert "rope_parameters" not in old
 
@@ -215,7 +215,7 @@ def test_leftovers_of_the_other_spelling_are_gone() -> None:
 def test_everything_else_is_left_as_it_was_and_the_given_config_too() -> None:
     before = config(rope_theta=1e4, quantization_config={"bits": [4, 8]}, bos_token_id=None)
     kept = json.dumps(before)
-    written = write_config(override(read_config(before), "yarn:4"), before, 5)
+    written = write_json(override(read_config(before), "yarn:4"), before, 5)
     assert json.dumps(before) == kept
     touched = {"rope_theta", "rope_parameters", "max_position_embeddings"}
     assert {k: v for k, v in written.items() if k not in touched} == {
@@ -226,7 +226,7 @@ def test_everything_else_is_left_as_it_was_and_the_given_config_too() -> None:
 def test_mrope_sections_stay_with_a_new_schedule() -> None:
     rope = {"type": "mrope", "mrope_section": [8, 12, 12]}
     before = {"model_type": "qwen2_vl", "text_config": config("qwen2_vl_text", rope_scaling=rope)}
-    written = write_config(override(read_config(before), "yarn:2"), before, 5)
+    written = write_json(override(read_config(before), "yarn:2"), before, 5)
     text = written["text_config"]
     assert isinstance(text, dict)
     assert text["rope_parameters"]["mrope_section"] == [8, 12, 12]
@@ -239,7 +239,7 @@ def test_one_schedule_a_model_is_all_that_most_families_have(version: Version) -
     before = config("gpt_oss", head_dim=64)
     wanted = scaled(read_config(before), Linear(2.0))
     with pytest.raises(ScheduleError, match=r"version [45] spelling cannot hold rope_parameters"):
-        write_config(wanted, before, version)
+        write_json(wanted, before, version)
 
 
 def test_version_4_scales_sliding_layers_of_gemma_3_never() -> None:
@@ -252,8 +252,8 @@ def test_version_4_scales_sliding_layers_of_gemma_3_never() -> None:
     )
     wanted = replace(spec, groups=groups)
     with pytest.raises(ScheduleError, match=r"sliding layers 'linear'.*write version 5"):
-        write_config(wanted, before, 4)
-    written = write_config(wanted, before, 5)
+        write_json(wanted, before, 4)
+    written = write_json(wanted, before, 5)
     assert prints(read_config(written)) == prints(wanted)
 
 
@@ -261,39 +261,39 @@ def test_a_nested_truncate_false_is_refused_because_transformers_does_not_look_t
     before = config("gemma3_text", head_dim=64)
     wanted = scaled(read_config(before), Yarn(4.0, 8192, truncate=False))
     with pytest.raises(ScheduleError, match=r"truncate false.*by kind of layer"):
-        write_config(wanted, before, 5)
+        write_json(wanted, before, 5)
 
 
 def test_phi_3_takes_no_yarn() -> None:
     before = config("phi3", original_max_position_embeddings=4096)
     wanted = scaled(read_config(before), Yarn(4.0, 4096))
     with pytest.raises(ScheduleError, match="rope_type 'yarn': transformers' phi3 takes longrope"):
-        write_config(wanted, before, 5)
+        write_json(wanted, before, 5)
 
 
 def test_dynamic_scaling_starts_at_the_claimed_length_or_not_at_all() -> None:
     wanted = scaled(read_config(config()), DynamicNtk(2.0, 4096))
-    with pytest.raises(ScheduleError, match=r"anchor_length 4096.*claimed length 32768"):
-        write_config(wanted, config(), 5)
+    with pytest.raises(ScheduleError, match=r"max_position_embeddings 4096.*claimed length 32768"):
+        write_json(wanted, config(), 5)
 
 
 def test_a_fixed_table_cannot_be_rescaled() -> None:
     before = config("gptj", rotary_dim=64)
-    assert write_config(read_config(before), before, 4) == before
+    assert write_json(read_config(before), before, 4) == before
     with pytest.raises(ScheduleError, match="cannot hold"):
-        write_config(scaled(read_config(before), Linear(2.0)), before, 4)
+        write_json(scaled(read_config(before), Linear(2.0)), before, 4)
 
 
 def test_an_encoding_that_is_not_the_models_is_refused() -> None:
     wanted = scaled(read_config(config()), Unscaled(), rotary_dim=32)
     with pytest.raises(ScheduleError, match="cannot hold rotary_dim of all layers 32"):
-        write_config(wanted, config(), 5)
+        write_json(wanted, config(), 5)
 
 
 def test_a_scaling_without_a_rule_in_transformers_is_refused_by_name() -> None:
     wanted = scaled(read_config(config()), UnknownScaling("spiral"))
     with pytest.raises(ScheduleError, match="scaling 'spiral'"):
-        write_config(wanted, config(), 5)
+        write_json(wanted, config(), 5)
 
 
 PUBLISHED = sorted(CONFIGS.glob("*/config.json")) + sorted(CONFIGS.glob("*.json"))
@@ -308,7 +308,7 @@ def test_published_configurations_say_the_same_in_both_spellings(version: Versio
         if "model_type" not in found:
             continue
         spec = read_config(found)
-        written = write_config(spec, found, version)
+        written = write_json(spec, found, version)
         assert prints(read_config(written)) == prints(spec), path
         done += 1
     assert done > 20
@@ -336,7 +336,7 @@ def test_deepseek_v4_as_written_turns_in_transformers_as_the_spec_says(
         },
     }
     spec = read_config(config)
-    written = write_config(spec, config, version=version)
+    written = write_json(spec, config, version)
     keys = {k: v for k, v in written.items() if k != "model_type"}
     module = DeepseekV4RotaryEmbedding(transformers.AutoConfig.for_model("deepseek_v4", **keys))
     for group, rotary in spec.rotary_groups():

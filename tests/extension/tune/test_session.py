@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.errors import LengthError, StoreError, TrainingError, UsageError
+from ropewalk.errors import LengthError, ModelFileError, StoreError, TrainingError, UsageError
 from ropewalk.extension.tune.loss import LossModel
 from ropewalk.extension.tune.session import Tuned, tune
 from ropewalk.extension.tune.settings import TuneSettings, parse_mix
@@ -209,5 +209,5 @@ def test_a_vocabulary_that_goes_beyond_the_table_is_refused_and_an_added_token_i
     del tokenizer["added_tokens"][-1]
     tokenizer["model"]["vocab"]["zzzz"] = 1200
     path.write_text(json.dumps(tokenizer))
-    with pytest.raises(UsageError, match=r"has ids up to 1200, and .* has 1200 rows"):
+    with pytest.raises(ModelFileError, match=r"gives ids up to 1200, and the model has 1200 rows"):
         tune(settings(model=str(folder), out=tmp_path / "refused"))

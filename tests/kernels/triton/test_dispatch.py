@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from ropewalk.errors import PositionError
+from ropewalk.errors import RowError
 from ropewalk.kernels import embedding
 from ropewalk.kernels.cpu import lookup as cpu
 
@@ -27,5 +27,5 @@ def test_a_lookup_and_its_gradients_go_through_the_kernels_of_the_gpu(
     wanted = torch.autograd.grad(plain, (table, added), grad)
     for ours, true in zip(found, wanted, strict=True):
         torch.testing.assert_close(ours, true)
-    with pytest.raises(PositionError, match="row 0, column 1"):
+    with pytest.raises(RowError, match="row 0, column 1"):
         embedding.lookup(torch.tensor([[0, 9]]), table)

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from ropewalk.errors import PositionError, UsageError
+from ropewalk.errors import PositionError, RowError, TensorError
 
 # Relative to the largest term, for two roundings; the interpreter truncates to bf16.
 BOUNDS = {torch.float32: 2e-7, torch.float16: 2**-10, torch.bfloat16: 2**-6}
@@ -59,13 +59,13 @@ def test_for_an_id_without_a_row_nothing_is_read(lookup: ModuleType, wrong: int)
 
 def test_what_does_not_fit_is_refused(lookup: ModuleType) -> None:
     ids, table = torch.tensor([[0, 1]]), torch.zeros(3, 4)
-    with pytest.raises(PositionError, match=r"torch\.float32"):
+    with pytest.raises(TensorError, match=r"torch\.float32"):
         lookup.lookup(ids.float(), table)
-    with pytest.raises(UsageError, match=r"torch\.float64"):
+    with pytest.raises(TensorError, match=r"torch\.float64"):
         lookup.lookup(ids, table.double())
-    with pytest.raises(UsageError, match="4 channels"):
+    with pytest.raises(TensorError, match="4 channels"):
         lookup.lookup(ids, table, 1.0, torch.zeros(3, 5), ids)
     with pytest.raises(PositionError, match=r"position_ids have shape \(3,\)"):
         lookup.lookup(ids, table, 1.0, table, torch.tensor([0, 1, 2]))
-    with pytest.raises(PositionError, match="no rows"):
+    with pytest.raises(RowError, match="no rows"):
         lookup.lookup(ids, table[:0])

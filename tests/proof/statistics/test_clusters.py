@@ -11,7 +11,7 @@ from scipy import stats
 
 from ropewalk.errors import UsageError
 from ropewalk.proof.statistics import over_documents, wilson
-from ropewalk.proof.statistics.clusters import _log_likelihood
+from ropewalk.proof.statistics.intervals import _log_likelihood
 from ropewalk.proof.summary import Share
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from ropewalk.proof.statistics import Independent, SharedDocuments, evidence_of, wilson
-from ropewalk.proof.statistics.looks import CHANCE, Repeated, confidence_sequence
+from ropewalk.proof.statistics.evidence import CHANCE, Repeated, confidence_sequence
 
 ends = lru_cache(maxsize=None)(confidence_sequence)
 one_look = lru_cache(maxsize=None)(wilson)

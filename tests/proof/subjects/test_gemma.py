@@ -17,9 +17,8 @@ from ropewalk.proof.documents import DocumentMaker
 from ropewalk.proof.loss import Reader, evaluate
 from ropewalk.proof.loss_run import generated
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.subjects.local import LocalSubject
-from ropewalk.proof.subjects.sharable import sharable
-from ropewalk.proof.subjects.sharing import SharingLocal
+from ropewalk.proof.subjects.branches import sharable
+from ropewalk.proof.subjects.local import LocalSubject, SharingLocal
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.override import override
 from tests.proof.subjects.test_sharing import grid, same, shared

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ropewalk.proof.cells import Cell, Prompt
-from ropewalk.proof.subjects.judge import Judge
+from ropewalk.proof.subjects.calls import Judge
 
 WORDS = ["</s>", "7", "s", ".", ",", " and", "\n", " The", "\u0301", "\ufffd"]
 

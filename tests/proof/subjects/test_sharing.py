@@ -11,10 +11,9 @@ import torch
 
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Prompt
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.subjects.local import LocalSubject
-from ropewalk.proof.subjects.sharing import BEHIND, SharingLocal
+from ropewalk.proof.reading import Leaf, Node, share
+from ropewalk.proof.subjects.local import BEHIND, LocalSubject, SharingLocal
 from ropewalk.proof.tokens import Tokens
-from ropewalk.proof.tree import Leaf, Node, share
 
 if TYPE_CHECKING:
     from ropewalk.models.load import LoadedModel

@@ -11,10 +11,10 @@ import pytest
 
 from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Cell
-from ropewalk.proof.identity import settings_facts
+from ropewalk.proof.facts import settings_facts
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.settings import ProofSettings
-from ropewalk.proof.tasks.own import OwnDocuments, Question, read_own
+from ropewalk.proof.tasks.own import OwnDocuments, OwnQuestion, read_own
 from ropewalk.proof.tokens import Tokens
 
 
@@ -104,8 +104,10 @@ def test_folders_and_files_that_are_not_there_are_told(folder: Path, tmp_path: P
 
 def test_a_run_is_known_by_every_word_of_its_questions() -> None:
     def recipe(answer: str) -> str:
-        asked = tuple(Question("word " * 200 + str(i), f"{i}", "a.txt") for i in range(50))
-        own = OwnDocuments({"a.txt": ("A sentence.",)}, (*asked, Question("Who?", answer, "a.txt")))
+        asked = tuple(OwnQuestion("word " * 200 + str(i), f"{i}", "a.txt") for i in range(50))
+        own = OwnDocuments(
+            {"a.txt": ("A sentence.",)}, (*asked, OwnQuestion("Who?", answer, "a.txt"))
+        )
         return settings_facts(ProofSettings("tiny"), None, own, chat=False)["recipe"]
 
     assert recipe("Ann") == recipe("Ann")

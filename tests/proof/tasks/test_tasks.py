@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from ropewalk.errors import UsageError
 from ropewalk.proof.cells import Cell, Control, Outcome
 from ropewalk.proof.classify import classify
+from ropewalk.proof.needles import Problem, Task, corrected
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.tasks.base import Problem, Task, corrected
 from ropewalk.proof.tasks.suite import SUITES, TASKS, parse_tasks, suite
 from ropewalk.proof.tokens import Tokens
 

@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from ropewalk.errors import StoreError
 from ropewalk.tables.export.parquet import write_parquet
 from ropewalk.tables.open import EmbeddingTable, open_table
-from ropewalk.tables.projection import nearest, project
+from ropewalk.tables.principal import nearest, project
 
 MakeTable = Callable[..., EmbeddingTable]
 

@@ -11,14 +11,14 @@ import torch
 
 from ropewalk.errors import StoreError
 from ropewalk.tables.export.projector import escaped, write_projector
-from ropewalk.tables.export.rows import Written, finite
+from ropewalk.tables.export.rows import ExportedFile, finite
 from ropewalk.tables.open import EmbeddingTable
 from ropewalk.tables.sample import choose_rows
 
 MakeTable = Callable[..., EmbeddingTable]
 
 
-def _write(table: EmbeddingTable, folder: Path, most: int | None = None) -> Written:
+def _write(table: EmbeddingTable, folder: Path, most: int | None = None) -> ExportedFile:
     chosen = choose_rows(table, most, seed=4)
     return write_projector(table, folder, finite(table, chosen), chosen.line)
 

@@ -10,7 +10,7 @@ import torch
 
 from ropewalk.errors import GgufError, ModelFileError, UsageError
 from ropewalk.tables.open import open_table, open_tables
-from ropewalk.tables.vocabulary import Kind
+from ropewalk.tables.vocabulary import TokenKind
 
 ROWS, WIDTH = 12, 512
 Kinds: Any = gguf.GGMLQuantizationType
@@ -103,9 +103,9 @@ def test_tokens_are_bytes_with_their_types(tmp_path: Path) -> None:
     assert [t.key for t in vocabulary.tokens if t] == [
         b"<unk>", b"<s>", b"\n", b" the", b"the", b"ab", b"c<", b"[unused]",
     ]  # fmt: skip
-    assert [vocabulary.of_kind(k) for k in (Kind.SPECIAL, Kind.BYTE, Kind.UNUSED)] == [
-        (0, 1), (2,), (7,),
-    ]  # fmt: skip
+    kinds = [token.kind for token in vocabulary.tokens if token is not None]
+    special, byte, text = TokenKind.SPECIAL, TokenKind.BYTE, TokenKind.TEXT
+    assert kinds == [special, special, byte, text, text, text, text, TokenKind.UNUSED]
     assert [table.label(i) for i in (2, 3, 8)] == ["<0x0A>", "␣the", "<row 8: no token>"]
     assert table.coverage() == "12 rows, 8 tokens, 4 rows without a token"
 

@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from ropewalk.tables.health.check import Asked, check_health
-from ropewalk.tables.health.drift import Drift
+from ropewalk.tables.health.check import HealthOptions, check_health
+from ropewalk.tables.health.drift import HeadDrift
 from ropewalk.tables.open import EmbeddingTable
 
 Numbers = Callable[..., Tensor]
 MakeTable = Callable[..., EmbeddingTable]
 
 
-def _drift(table: EmbeddingTable, top: int = 2) -> Drift:
-    drift = check_health(table, Asked(top=top)).drift
+def _drift(table: EmbeddingTable, top: int = 2) -> HeadDrift:
+    drift = check_health(table, HealthOptions(top=top)).drift
     assert drift is not None
     return drift
 

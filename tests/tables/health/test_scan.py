@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ropewalk.tables.health.duplicates import duplicates_of
-from ropewalk.tables.health.norms import histogram, norms_of
-from ropewalk.tables.health.scan import Scan, ranges, scan
+from ropewalk.tables.health.nearest import duplicates_of
+from ropewalk.tables.health.scan import Scan, histogram, norms_of, ranges, scan
 from ropewalk.tables.open import EmbeddingTable
 
 Numbers = Callable[..., Tensor]

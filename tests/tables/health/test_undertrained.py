@@ -11,14 +11,19 @@ import torch
 from torch import Tensor
 
 from ropewalk.errors import RowError
-from ropewalk.tables.health.check import Asked, Health, check_health
-from ropewalk.tables.health.indicators import Indicator, Reference
+from ropewalk.tables.health.check import Health, HealthOptions, check_health
 from ropewalk.tables.health.scan import scan
-from ropewalk.tables.health.undertrained import Head, Undertrained, undertrained_of
+from ropewalk.tables.health.undertrained import (
+    Head,
+    Indicator,
+    Reference,
+    Undertrained,
+    undertrained_of,
+)
 from ropewalk.tables.health.unused import known_unused, says_unused
 from ropewalk.tables.open import EmbeddingTable, open_table
 from ropewalk.tables.principal import spread_of
-from ropewalk.tables.vocabulary import Kind, Token
+from ropewalk.tables.vocabulary import Token, TokenKind
 
 Numbers = Callable[..., Tensor]
 MakeTable = Callable[..., EmbeddingTable]
@@ -55,22 +60,22 @@ def test_unused_rows_are_known_without_a_registry(make_table: MakeTable, normal:
 @pytest.mark.parametrize(
     ("piece", "kind", "unused"),
     [
-        ("[unused993]", Kind.TEXT, True),
-        ("<|reserved_200017|>", Kind.SPECIAL, True),
-        ("<RESERVED_5>", Kind.SPECIAL, True),
-        ("<pad_of_a_gguf>", Kind.UNUSED, True),
-        ("<extra_id_7>", Kind.UNUSED, False),
-        ("unused", Kind.TEXT, False),
-        ("▁reserved", Kind.TEXT, False),
-        ("[preserved]", Kind.TEXT, False),
+        ("[unused993]", TokenKind.TEXT, True),
+        ("<|reserved_200017|>", TokenKind.SPECIAL, True),
+        ("<RESERVED_5>", TokenKind.SPECIAL, True),
+        ("<pad_of_a_gguf>", TokenKind.UNUSED, True),
+        ("<extra_id_7>", TokenKind.UNUSED, False),
+        ("unused", TokenKind.TEXT, False),
+        ("▁reserved", TokenKind.TEXT, False),
+        ("[preserved]", TokenKind.TEXT, False),
     ],
 )
-def test_a_name_says_unused_only_in_brackets(piece: str, kind: Kind, unused: bool) -> None:
+def test_a_name_says_unused_only_in_brackets(piece: str, kind: TokenKind, unused: bool) -> None:
     assert says_unused(Token(piece.encode(), kind, piece)) is unused
 
 
 def test_planted_rows_rank_lowest_and_say_why(make_table: MakeTable, normal: Numbers) -> None:
-    found = _candidates(check_health(make_table(_planted(normal), PIECES), Asked(top=4)))
+    found = _candidates(check_health(make_table(_planted(normal), PIECES), HealthOptions(top=4)))
     assert {one.row for one in found.candidates[:2]} == {44, 45}
     assert found.ranked_by == "cosine distance, 1st PC removed"
     assert found.cohesion == pytest.approx(1, abs=1e-3)
@@ -112,7 +117,7 @@ def test_in_an_untied_model_the_input_norm_ranks_and_distances_are_the_heads(
     rows, head = normal(64, 24), _planted(normal)
     rows[45] *= 0.01
     table = make_table(rows, PIECES, head=head, bias=torch.arange(64.0))
-    found = _candidates(check_health(table, Asked(top=1)))
+    found = _candidates(check_health(table, HealthOptions(top=1)))
     assert (found.ranked_by, found.tensor) == ("L2 norm", "lm_head.weight")
     (lowest,) = found.candidates
     by_name = {score.indicator: score for score in lowest.scores}
@@ -127,7 +132,7 @@ def test_without_known_unused_rows_only_norms_are_left(
 ) -> None:
     rows = normal(20, 8)
     rows[6] *= 1e-3
-    found = _candidates(check_health(make_table(rows), Asked(top=1)))
+    found = _candidates(check_health(make_table(rows), HealthOptions(top=1)))
     assert (found.unused, found.tensor, found.ranked_by) == (0, None, "L2 norm")
     assert found.candidates[0].row == 6
 
@@ -136,7 +141,7 @@ def test_unused_rows_of_zeros_leave_l2_distances(make_table: MakeTable, normal: 
     rows = normal(64, 8)
     rows[[1, 2, 3, 60, 61, 62, 63]] = 0.0
     rows[20] *= 1e-3
-    found = _candidates(check_health(make_table(rows, PIECES), Asked(top=1)))
+    found = _candidates(check_health(make_table(rows, PIECES), HealthOptions(top=1)))
     assert (found.ranked_by, found.cohesion) == ("cosine distance, mean removed", None)
     values = {score.indicator: score.value for score in found.candidates[0].scores}
     assert "cosine distance" not in values
@@ -150,7 +155,7 @@ def test_a_row_without_direction_in_the_head_is_not_scored_there(
     head[50] = torch.nan
     rows = normal(64, 24)
     rows[50] *= 1e-3
-    found = _candidates(check_health(make_table(rows, PIECES, head=head), Asked(top=1)))
+    found = _candidates(check_health(make_table(rows, PIECES, head=head), HealthOptions(top=1)))
     assert found.candidates[0].row == 50
     assert [score.value for score in found.candidates[0].scores[1:]] == [None] * 5
 
@@ -159,7 +164,7 @@ def test_an_unused_row_that_the_table_lacks_is_refused(
     make_table: MakeTable, normal: Numbers
 ) -> None:
     with pytest.raises(RowError, match=r"row 64 .* it has 64 rows, 0 to 63"):
-        check_health(make_table(normal(64, 4)), Asked(unused=(64,)))
+        check_health(make_table(normal(64, 4)), HealthOptions(unused=(64,)))
 
 
 def test_berts_unused_rows_are_known_and_close_to_one_another(minilm: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ropewalk.errors import MissingPartError, ModelFileError
 from ropewalk.tables.score.datasets import (
     PACKED,
-    Pair,
+    JudgedPair,
     packed_file,
     read_analogies,
     read_pairs,
@@ -41,7 +41,7 @@ def test_without_gensim_it_is_said_what_to_install_or_give(
 def test_fields_stand_apart_by_tabs_commas_or_spaces(tmp_path: Path, mark: str) -> None:
     path = tmp_path / "pairs.txt"
     path.write_bytes(f"# comment\r\n\r\ncat{mark}dog{mark}7.5\r\n".encode("utf-8-sig"))
-    assert read_pairs(path).pairs == (Pair("cat", "dog", 7.5),)
+    assert read_pairs(path).pairs == (JudgedPair("cat", "dog", 7.5),)
 
 
 @pytest.mark.parametrize(

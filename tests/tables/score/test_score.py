@@ -16,11 +16,16 @@ from torch import Tensor
 
 from ropewalk.errors import UsageError
 from ropewalk.tables.open import EmbeddingTable, open_table
-from ropewalk.tables.score.analogies import score_analogies
-from ropewalk.tables.score.datasets import AnalogySet, Pair, PairSet, Question
-from ropewalk.tables.score.lookup import Found, Lookup, Spelling
-from ropewalk.tables.score.pairs import score_pairs, table_vectors
-from ropewalk.tables.score.ranks import pearson, ranks, spearman
+from ropewalk.tables.score.benchmarks import (
+    pearson,
+    ranks,
+    score_analogies,
+    score_pairs,
+    spearman,
+    table_vectors,
+)
+from ropewalk.tables.score.datasets import AnalogyQuestion, AnalogySet, JudgedPair, PairSet
+from ropewalk.tables.score.lookup import FoundWord, Lookup, SpacingRule
 
 Save = Callable[[Tensor, Sequence[str]], EmbeddingTable]
 
@@ -55,29 +60,31 @@ def test_ranks_and_correlations_are_scipys(pairs: list[tuple[int, int]]) -> None
 def test_the_word_with_a_space_before_it_comes_first_and_case_counts(save: Save) -> None:
     table = save(torch.eye(5), ["cat", "Ġcat", "dog", "ĠTokyo", "tokyo"])
     either = Lookup(table)
-    assert either("cat") == Found((1,), "space before")
-    assert either("dog") == Found((2,), "bare")
+    assert either("cat") == FoundWord((1,), "space before")
+    assert either("dog") == FoundWord((2,), "bare")
     assert either("Dog") is None
-    assert either("tokyo") == Found((4,), "bare")
+    assert either("tokyo") == FoundWord((4,), "bare")
     assert either.used == {"space before": 1, "bare": 2}
-    assert Lookup(table, Spelling.SPACED)("dog") is None
-    assert Lookup(table, Spelling.BARE)("cat") == Found((0,), "bare")
+    assert Lookup(table, SpacingRule.SPACED)("dog") is None
+    assert Lookup(table, SpacingRule.BARE)("cat") == FoundWord((0,), "bare")
     folded = Lookup(table, fold=True)
-    assert folded("TOKYO") == Found((3,), "space before")
-    assert folded("DOG") == Found((2,), "bare")
+    assert folded("TOKYO") == FoundWord((3,), "space before")
+    assert folded("DOG") == FoundWord((2,), "bare")
 
 
 def test_folding_depends_on_no_locale(save: Save) -> None:
     # "ß" as GPT-2 writes its two bytes.
     table = save(torch.eye(2), ["straÃŁe", "I"])
-    assert Lookup(table, fold=True)("STRASSE") == Found((0,), "bare")
+    assert Lookup(table, fold=True)("STRASSE") == FoundWord((0,), "bare")
     assert Lookup(table, fold=True)("ı") is None
     assert Lookup(table)("STRASSE") is None
 
 
 def test_a_word_of_several_tokens_is_their_mean_only_where_that_is_asked(save: Save) -> None:
     table = save(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), ["Ġhot", "dog", "Ġfood"])
-    pairs = PairSet("p", "p.txt", (Pair("hotdog", "food", 9.0), Pair("hot", "food", 2.0)))
+    pairs = PairSet(
+        "p", "p.txt", (JudgedPair("hotdog", "food", 9.0), JudgedPair("hot", "food", 2.0))
+    )
     plain = score_pairs(pairs, table_vectors(table, Lookup(table)))
     assert (plain.used, plain.total, plain.missing) == (1, 2, ("hotdog",))
     assert plain.oov_ratio == 50.0
@@ -93,17 +100,19 @@ def test_rows_of_nan_or_zeros_are_named_and_not_scored(save: Save) -> None:
     rows = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
     rows[0], rows[1, 2] = 0.0, torch.nan
     table = save(rows, ["Ġa", "Ġb", "Ġc", "Ġd"])
-    pairs = PairSet("p", "p.txt", (Pair("a", "c", 1), Pair("b", "c", 2), Pair("c", "d", 3)))
+    pairs = PairSet(
+        "p", "p.txt", (JudgedPair("a", "c", 1), JudgedPair("b", "c", 2), JudgedPair("c", "d", 3))
+    )
     found = score_pairs(pairs, table_vectors(table, Lookup(table)))
     assert (found.used, found.no_direction, found.missing) == (1, ("a", "b"), ())
 
 
 def test_pairs_without_a_word_in_the_vocabulary_are_an_error(save: Save) -> None:
     table = save(torch.eye(2), ["Ġa", "Ġb"])
-    pairs = PairSet("p", "p.txt", (Pair("x", "y", 1.0),))
+    pairs = PairSet("p", "p.txt", (JudgedPair("x", "y", 1.0),))
     with pytest.raises(UsageError, match=r"none of the 1 pairs of p\.txt"):
         score_pairs(pairs, table_vectors(table, Lookup(table)))
-    asked = AnalogySet("q", "q.txt", (Question("s", "a", "b", "x", "y"),))
+    asked = AnalogySet("q", "q.txt", (AnalogyQuestion("s", "a", "b", "x", "y"),))
     with pytest.raises(UsageError, match="none of the 1 questions"):
         score_analogies(table, asked, Lookup(table))
 
@@ -117,15 +126,15 @@ def test_other_spellings_of_the_question_are_no_answers(save: Save) -> None:
     rows = torch.cat([rows, torch.full((1, 4), torch.nan)])
     pieces = ["Ġking", "Ġman", "Ġwoman", "Ġqueen", "princess", "King", "Woman", "Ġnan"]
     table = save(rows, pieces)
-    question = Question("family", "man", "king", "woman", "princess")
+    question = AnalogyQuestion("family", "man", "king", "woman", "princess")
     asked = AnalogySet(
         "q",
         "q.txt",
         (
             question,
-            Question("family", "man", "king", "woman", "queen"),
-            Question("other", "man", "king", "woman", "nan"),
-            Question("other", "man", "king", "woman", "absent"),
+            AnalogyQuestion("family", "man", "king", "woman", "queen"),
+            AnalogyQuestion("other", "man", "king", "woman", "nan"),
+            AnalogyQuestion("other", "man", "king", "woman", "absent"),
         ),
     )
     found = score_analogies(table, asked, Lookup(table))
@@ -141,7 +150,7 @@ def test_other_spellings_of_the_question_are_no_answers(save: Save) -> None:
 def test_vectors_that_cancel_out_have_no_answer(save: Save) -> None:
     rows = torch.tensor([[1.0, 0.0], [0.5, 3**0.5 / 2], [0.5, -(3**0.5) / 2], [0.0, 1.0]])
     table = save(rows, ["Ġa", "Ġb", "Ġc", "Ġd"])
-    asked = AnalogySet("q", "q.txt", (Question("s", "a", "b", "c", "d"),))
+    asked = AnalogySet("q", "q.txt", (AnalogyQuestion("s", "a", "b", "c", "d"),))
     assert score_analogies(table, asked, Lookup(table)).whole.correct == 0
 
 

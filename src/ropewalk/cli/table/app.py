@@ -11,18 +11,17 @@ from ropewalk.cli.completion import tables
 from ropewalk.cli.examples import EXAMPLES
 from ropewalk.cli.help import HELP, Group
 from ropewalk.cli.pages import Html, Open, with_page
-from ropewalk.cli.table.clusters import clusters_command
 from ropewalk.cli.table.compare import compare_command
 from ropewalk.cli.table.context import context_command
 from ropewalk.cli.table.export import export_command
 from ropewalk.cli.table.health import health_command
-from ropewalk.cli.table.map import map_command
-from ropewalk.cli.table.near import near_command
+from ropewalk.cli.table.maps import clusters_command, map_command
 from ropewalk.cli.table.options import AsJson
 from ropewalk.cli.table.overview import print_overview
 from ropewalk.cli.table.positions import positions_command
+from ropewalk.cli.table.resize import resize_command
 from ropewalk.cli.table.score import score_command
-from ropewalk.cli.table.similarity import similarity_command
+from ropewalk.cli.table.words import near_command, similarity_command
 from ropewalk.errors import UsageError
 
 
@@ -74,6 +73,7 @@ _COMMANDS = (
     ("context", context_command, "One word in several sentences, layer by layer."),
     ("score", score_command, "WordSim-353, SimLex-999, analogies; table and layers."),
     ("export", export_command, "Parquet, projector, npy, safetensors, word2vec."),
+    ("resize", resize_command, "A checkpoint with new tokens, or with more rows or fewer."),
 )
 
 table_app = typer.Typer(

@@ -21,10 +21,10 @@ from ropewalk.cli.table.options import (
     opened,
     print_json,
 )
-from ropewalk.report.layout import Prose
+from ropewalk.report.document import Prose
 
 if TYPE_CHECKING:
-    from ropewalk.tables.compare import Comparison, Movement
+    from ropewalk.tables.movement import Movement, TableComparison
 
 
 def compare_command(
@@ -69,7 +69,7 @@ def compare_command(
 
     Tokens are paired by their bytes, never by id. Both tables are read tile by tile.
     """
-    from ropewalk.tables.compare import compare
+    from ropewalk.tables.movement import compare
     from ropewalk.tables.open import open_table
 
     with at_work("opening the tables") as shown:
@@ -89,7 +89,9 @@ def compare_command(
     show("", *notes, *identity_note(context))
 
 
-def _document(found: Comparison, names: tuple[str, str], top: int, seed: int) -> dict[str, object]:
+def _document(
+    found: TableComparison, names: tuple[str, str], top: int, seed: int
+) -> dict[str, object]:
     tables = [
         {"model": name, "tensor": table.name, "shape": table.shape, "view": table.view}
         for name, table in zip(names, (found.one, found.other), strict=True)
@@ -118,7 +120,7 @@ def _document(found: Comparison, names: tuple[str, str], top: int, seed: int) ->
     }
 
 
-def _moved(found: Comparison, moved: Movement | None, top: int) -> dict[str, object] | None:
+def _moved(found: TableComparison, moved: Movement | None, top: int) -> dict[str, object] | None:
     if moved is None or not found.kept:
         return None
     kept = list(found.kept)
@@ -139,7 +141,7 @@ def _moved(found: Comparison, moved: Movement | None, top: int) -> dict[str, obj
     }
 
 
-def _token(found: Comparison, pair: int) -> dict[str, object]:
+def _token(found: TableComparison, pair: int) -> dict[str, object]:
     return {
         "token": found.label(pair),
         "ids": [found.shared.rows[pair], found.shared.others[pair]],

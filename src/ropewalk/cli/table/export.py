@@ -22,13 +22,13 @@ from ropewalk.cli.table.options import (
     opened,
     print_json,
 )
-from ropewalk.report.layout import Prose
+from ropewalk.report.document import Prose
 
 if TYPE_CHECKING:
     from ropewalk.cli.progress import Progress
-    from ropewalk.tables.export.rows import Written
+    from ropewalk.tables.export.rows import ExportedFile
     from ropewalk.tables.open import EmbeddingTable
-    from ropewalk.tables.sample import Chosen
+    from ropewalk.tables.sample import RowSample
 
 
 def export_command(
@@ -118,20 +118,19 @@ def _write(
     name: str,
     path: Path,
     table: EmbeddingTable,
-    chosen: Chosen,
+    chosen: RowSample,
     shown: Progress,
     *,
     neighbours: int,
     vectors: bool,
-) -> Written:
+) -> ExportedFile:
     """One of the files."""
     shown.say(f"writing {path}")
-    from ropewalk.tables.export.arrays import write_npy, write_safetensors
+    from ropewalk.tables.export.arrays import write_npy, write_safetensors, write_word2vec
     from ropewalk.tables.export.parquet import write_parquet
     from ropewalk.tables.export.projector import write_projector
     from ropewalk.tables.export.rows import finite
-    from ropewalk.tables.export.word2vec import write_word2vec
-    from ropewalk.tables.projection import nearest, project
+    from ropewalk.tables.principal import nearest, project
 
     if name == "npy":
         return write_npy(table, path)
@@ -146,7 +145,7 @@ def _write(
     return write(table, path, finite(table, chosen), chosen.line)
 
 
-def _document(table: EmbeddingTable, written: Mapping[str, Written]) -> dict[str, object]:
+def _document(table: EmbeddingTable, written: Mapping[str, ExportedFile]) -> dict[str, object]:
     files = {
         name: {"path": str(w.path), "bytes": w.size, "rows": w.rows, "said": list(w.said)}
         for name, w in written.items()
@@ -154,7 +153,7 @@ def _document(table: EmbeddingTable, written: Mapping[str, Written]) -> dict[str
     return {"model": table.tables.title, "table": table.name, **files}
 
 
-def _tell(written: Mapping[str, Written]) -> None:
+def _tell(written: Mapping[str, ExportedFile]) -> None:
     from ropewalk.report.text import visible
 
     for name, one in written.items():

@@ -48,9 +48,9 @@ def health_command(
 
     from ropewalk.errors import UsageError
     from ropewalk.report.table_health import health_lines
-    from ropewalk.tables.health.check import Asked, check_health
+    from ropewalk.tables.health.check import HealthOptions, check_health
 
-    asked = Asked(top, sample, seed, all_rows, rows_of(unused))
+    asked = HealthOptions(top, sample, seed, all_rows, rows_of(unused))
     if role is RoleName.POSITIONS:
         raise UsageError(
             f"health asks of tokens; for positions: ropewalk table {context.obj} positions"

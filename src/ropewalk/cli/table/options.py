@@ -13,7 +13,7 @@ import typer
 from ropewalk.cli import options
 from ropewalk.cli.output import show
 from ropewalk.cli.progress import PATIENCE, Progress
-from ropewalk.report.layout import Command, Piece, Prose
+from ropewalk.report.document import Block, Prose, ToCopy
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
@@ -87,13 +87,13 @@ def opened(
     return open_table(model_of(context), role.value, tensor=tensor, view=view.value)
 
 
-def identity_note(context: typer.Context) -> tuple[Piece, ...]:
+def identity_note(context: typer.Context) -> tuple[Block, ...]:
     """IDENTITY_NOTE, and the command with the model as it was named, safe to print."""
     from ropewalk.report.text import visible
 
     model = visible(model_of(context))
     command = f'ropewalk table {model} context WORD "SENTENCE" "SENTENCE"'
-    return Prose(IDENTITY_NOTE), Command(command)
+    return Prose(IDENTITY_NOTE), ToCopy(command)
 
 
 def close(context: typer.Context, table: EmbeddingTable) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from ropewalk.cli.output import show
 from ropewalk.cli.table.options import at_work, model_of, print_json
-from ropewalk.report.layout import Prose
+from ropewalk.report.document import Prose
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import typer
 
 from ropewalk.cli.output import columns, console, show
 from ropewalk.cli.table.options import AsJson, Tensor, at_work, model_of, print_json
-from ropewalk.report.layout import Prose
+from ropewalk.report.document import Prose
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable, ModelTables

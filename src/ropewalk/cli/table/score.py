@@ -31,10 +31,9 @@ from ropewalk.report.layout import lines
 if TYPE_CHECKING:
     from ropewalk.explain.layer_score import LayerScores
     from ropewalk.tables.open import EmbeddingTable
-    from ropewalk.tables.score.analogies import AnalogyScore
+    from ropewalk.tables.score.benchmarks import AnalogyScore, PairScore
     from ropewalk.tables.score.datasets import AnalogySet, PairSet
     from ropewalk.tables.score.lookup import Lookup
-    from ropewalk.tables.score.pairs import PairScore
 
 
 class SetName(StrEnum):
@@ -106,15 +105,15 @@ def score_command(
         _print_layers(context, held, frame, as_json=as_json)
         return
     _refuse_frame(frame)
-    from ropewalk.tables.score.lookup import Lookup, Spelling
-    from ropewalk.tables.tokeniser import tokeniser
+    from ropewalk.tables.score.lookup import Lookup, SpacingRule
+    from ropewalk.tables.words import tokeniser
 
     with at_work("opening the table"):
         table = opened(context, role, tensor, view)
         cut = None
         if pieces and table.vocabulary is not None:
             cut = tokeniser(table.vocabulary)
-        lookup = Lookup(table, Spelling(spelling.value), fold=fold, pieces=cut)
+        lookup = Lookup(table, SpacingRule(spelling.value), fold=fold, pieces=cut)
     _print_table(context, table, held, lookup, as_json=as_json)
 
 
@@ -141,8 +140,7 @@ def _print_table(
     context: typer.Context, table: EmbeddingTable, held: _Sets, lookup: Lookup, *, as_json: bool
 ) -> None:
     from ropewalk.report.table_score import WIDTH, analogy_lines, form_line, pair_lines
-    from ropewalk.tables.score.analogies import score_analogies
-    from ropewalk.tables.score.pairs import score_pairs, table_vectors
+    from ropewalk.tables.score.benchmarks import score_analogies, score_pairs, table_vectors
 
     vector = table_vectors(table, lookup)
     paired: list[PairScore] = []

@@ -103,15 +103,15 @@ class EngineView:
     """What one engine computes for one group of layers.
 
     `prompt` and `claim` are its schedules for a short prompt and at the claimed length, with the
-    softmax factor; `prompt_length` and `claim_length` are those lengths in tokens. `base` is the
-    base of `claim` (after ntk rules), `trained` the length that its formula takes for the
+    softmax factor; `prompt_length` and `claim_length` are those lengths in tokens. `rope_theta` is
+    the base of `claim` (after ntk rules), `trained` the length that its formula takes for the
     training's. `ignored`: keys of the file that it does not read. `rules`: sentences on what it
     does in its own way. `claim` and `prompt` are None where the engine computes nothing.
     """
 
     engine: str
     group: str
-    base: float | None
+    rope_theta: float | None
     prompt: Schedule | None
     claim: Schedule | None
     prompt_length: int

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given
 from ropewalk.dialects.engines.transformers import fixed_base, linear, proportional, unscaled
-from ropewalk.dialects.hf.lengths import CONVERTER_LENGTH, ORIGINAL
+from ropewalk.dialects.hf.length_keys import CONVERTER_LENGTH, ORIGINAL
 from ropewalk.rope.frequencies import yarn_mscale
 from ropewalk.rope.scaling import (
     DynamicNtk,
@@ -70,7 +70,7 @@ def yarn(given: Given) -> Effect:
     softmax = yarn_mscale(s, all_dim) ** 2 if given.mla else None
     return Effect(
         replace(given.rotary, scaling=changed),
-        scaling.ramp_length,
+        scaling.original_max_position_embeddings,
         softmax,
         read | {"attn_factor"},
         tuple(rules),
@@ -89,11 +89,11 @@ def llama3(given: Given) -> Effect:
         return replace(unscaled(given), rules=(rule,))
     anchor = given.length(ORIGINAL) or CONVERTER_LENGTH
     rules: tuple[str, ...] = ()
-    if anchor == scaling.anchor_length:
+    if anchor == scaling.original_max_position_embeddings:
         read |= {ORIGINAL}
     else:
         rules = (f"the converter computes with {anchor} tokens, whatever the dictionary says",)
-    changed = replace(scaling, anchor_length=anchor)
+    changed = replace(scaling, original_max_position_embeddings=anchor)
     return Effect(replace(given.rotary, scaling=changed), anchor, None, read, rules)
 
 
@@ -107,7 +107,7 @@ def longrope(given: Given) -> Effect:
 
 
 def _by_context(given: Given, scaling: LongRope, amplitude: float | None) -> Effect:
-    switch = scaling.switch_length
+    switch = scaling.original_max_position_embeddings
     long = (given.served or switch) > switch
     chosen, mode = (scaling.long_factor, "long") if long else (scaling.short_factor, "short")
     ratio = max((given.claimed or switch) / switch, 1.0)
@@ -122,7 +122,11 @@ def before(given: Given) -> Effect | None:
     if not given.from_gguf:
         return None
     scaling = given.rotary.scaling
-    trained = getattr(scaling, "ramp_length", getattr(scaling, "switch_length", given.trained))
+    trained = getattr(
+        scaling,
+        "original_max_position_embeddings",
+        getattr(scaling, "original_max_position_embeddings", given.trained),
+    )
     if not isinstance(scaling, LongRope):
         return Effect(given.rotary, trained)
     return _by_context(given, scaling, scaling.attention_factor)

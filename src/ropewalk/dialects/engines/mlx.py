@@ -13,7 +13,7 @@ from ropewalk.dialects.engines.transformers import (
     proportional,
     unscaled,
 )
-from ropewalk.dialects.hf.lengths import ORIGINAL
+from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.rope.frequencies import yarn_mscale
 from ropewalk.rope.scaling import (
     DynamicNtk,
@@ -42,8 +42,10 @@ def yarn(given: Given) -> Effect:
     mscale = 1.0 if scaling.mscale is None else scaling.mscale
     amplitude = yarn_mscale(s, mscale) / yarn_mscale(s, scaling.mscale_all_dim or 0.0)
     stated = not given.config or ORIGINAL in given.keys
-    ramp = scaling.ramp_length if stated else DEFAULT_LENGTH
-    changed = replace(scaling, attention_factor=amplitude, truncate=True, ramp_length=ramp)
+    ramp = scaling.original_max_position_embeddings if stated else DEFAULT_LENGTH
+    changed = replace(
+        scaling, attention_factor=amplitude, truncate=True, original_max_position_embeddings=ramp
+    )
     read = frozenset({"factor", ORIGINAL, "beta_fast", "beta_slow", "mscale", "mscale_all_dim"})
     rules: tuple[str, ...] = (
         () if stated else (f"{ORIGINAL} is missing from the dictionary: {ramp} is taken",)
@@ -56,7 +58,7 @@ def yarn(given: Given) -> Effect:
 def longrope(given: Given) -> Effect:
     """The long factors, always."""
     scaling = given.scaling(LongRope)
-    switch, long = scaling.switch_length, scaling.long_factor
+    switch, long = scaling.original_max_position_embeddings, scaling.long_factor
     ratio = max((given.claimed or switch) / switch, 1.0)
     changed = LongRope(long, long, switch, ratio, given.number("long_mscale"))
     read = frozenset({"long_factor", ORIGINAL, "long_mscale"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given
-from ropewalk.dialects.hf.lengths import ORIGINAL
+from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.rope.scaling import (
     UNSCALED,
     DynamicNtk,
@@ -47,7 +47,7 @@ def fixed_base(given: Given) -> Effect:
 def dynamic(given: Given) -> Effect:
     """A base that grows with the longest row of each batch, from the claimed length on."""
     rule = "the base grows with the longest prompt of each call, beyond {} tokens"
-    anchor = getattr(given.rotary.scaling, "anchor_length", given.claimed)
+    anchor = getattr(given.rotary.scaling, "max_position_embeddings", given.claimed)
     return Effect(given.rotary, anchor, read=frozenset({"factor"}), rules=(rule.format(anchor),))
 
 
@@ -57,27 +57,27 @@ def yarn(given: Given) -> Effect:
     if given.nested and not scaling.truncate:
         return Effect(
             replace(given.rotary, scaling=replace(scaling, truncate=True)),
-            scaling.ramp_length,
+            scaling.original_max_position_embeddings,
             read=YARN_KEYS - {"truncate"},
             rules=("truncate is looked for outside the dictionary of a kind of layer",),
         )
-    return Effect(given.rotary, scaling.ramp_length, read=YARN_KEYS)
+    return Effect(given.rotary, scaling.original_max_position_embeddings, read=YARN_KEYS)
 
 
 def llama3(given: Given) -> Effect:
     """Llama 3.1's rule."""
-    anchor = getattr(given.rotary.scaling, "anchor_length", None)
+    anchor = getattr(given.rotary.scaling, "original_max_position_embeddings", None)
     return Effect(given.rotary, anchor, read=LLAMA3_KEYS)
 
 
 def longrope(given: Given) -> Effect:
     """Short or long factors by the longest prompt of each call."""
-    scaling = given.scaling(LongRope)
+    switch = given.scaling(LongRope).original_max_position_embeddings
     return Effect(
         given.rotary,
-        scaling.switch_length,
+        switch,
         read=frozenset({"factor", ORIGINAL, "attention_factor", "short_factor", "long_factor"}),
-        rules=(f"each call takes the long factors beyond {scaling.switch_length} tokens",),
+        rules=(f"each call takes the long factors beyond {switch} tokens",),
     )
 
 
@@ -88,12 +88,14 @@ def longrope_4(given: Given) -> Effect:
     if claimed is None:
         return longrope(given)
     factor = claimed / original if original else scaling.factor
-    changed = replace(scaling, switch_length=original or claimed, factor=max(factor, 1.0))
+    changed = replace(
+        scaling, original_max_position_embeddings=original or claimed, factor=max(factor, 1.0)
+    )
     read = frozenset({"attention_factor", "short_factor", "long_factor"})
     rule = f"{ORIGINAL} is read at the top of the file alone"
     return Effect(
         replace(given.rotary, scaling=changed),
-        changed.switch_length,
+        changed.original_max_position_embeddings,
         read=read | (frozenset({ORIGINAL}) if original else frozenset({"factor"})),
         rules=(rule,),
     )

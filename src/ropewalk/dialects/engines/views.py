@@ -19,17 +19,13 @@ from ropewalk.dialects.engines.llamacpp import LLAMACPP
 from ropewalk.dialects.engines.mlx import MLX
 from ropewalk.dialects.engines.transformers import TRANSFORMERS_4, TRANSFORMERS_5
 from ropewalk.dialects.engines.vllm import VLLM, VLLM_OLD
-from ropewalk.dialects.hf.facts import RotaryFacts
-from ropewalk.dialects.hf.family import find_family
-from ropewalk.dialects.hf.layers import read_layers
-from ropewalk.dialects.hf.read import read_config
-from ropewalk.dialects.hf.rope import select_rope
-from ropewalk.dialects.hf.values import Notes, Section
+from ropewalk.dialects.hf.family import ConfigSource
+from ropewalk.dialects.hf.reader import read_family
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import ntk_base, schedule
 from ropewalk.rope.scaling import Ntk
-from ropewalk.rope.spec import PositionSpec, RotarySpec
+from ropewalk.rope.spec import PositionSpec, RotarySpec, Source, SourceKind
 
 ENGINES: tuple[Engine, ...] = (TRANSFORMERS_5, TRANSFORMERS_4, VLLM, VLLM_OLD, LLAMACPP, MLX)
 
@@ -44,41 +40,30 @@ TOLERANCE = 1e-3
 
 
 def engine_views(
-    spec: PositionSpec,
-    config: Mapping[str, object] | None = None,
-    *,
-    prompt: int = PROMPT,
-    served: int | None = None,
+    spec: PositionSpec, *, prompt: int = PROMPT, served: int | None = None
 ) -> list[EngineView]:
     """What each of `ENGINES` computes for each rotary group of `spec`.
 
-    `config` is the parsed `config.json` that the spec was read from: some engines obey keys that
-    others do not, and only the file tells which are there. `served` is the length each engine is
-    started for, in tokens (the claimed length where None); `prompt` that of a short prompt.
-    Raises ConfigError for a `config` that cannot be read.
+    Some engines obey keys that others do not; which are there is in the spec's source. `served` is
+    the length each engine is started for, in tokens (the claimed length where None); `prompt` that
+    of a short prompt.
     """
     claim = served or spec.claimed.tokens or NO_CLAIM
     return [
         _view(engine, given, min(prompt, claim), claim)
-        for given in _given(spec, config, claim)
+        for given in _given(spec, claim)
         for engine in ENGINES
     ]
 
 
-def as_computed(
-    engine: Engine,
-    spec: PositionSpec,
-    config: Mapping[str, object] | None = None,
-    *,
-    served: int | None = None,
-) -> PositionSpec:
+def as_computed(engine: Engine, spec: PositionSpec, *, served: int | None = None) -> PositionSpec:
     """The spec of what `engine` computes when it is started for `served` tokens.
 
     Raises ScheduleError where the engine stops with an error or its rule is not known.
     """
     claim = served or spec.claimed.tokens or NO_CLAIM
     groups = list(spec.groups)
-    for given in _given(spec, config, claim):
+    for given in _given(spec, claim):
         effect = engine.before(given) or _by_rule(engine, given)
         if effect.rotary is None:
             raise ScheduleError(f"{engine.name}, {given.group.name}: {'; '.join(effect.rules)}")
@@ -139,7 +124,7 @@ def _view(engine: Engine, given: Given, prompt: int, claim: int) -> EngineView:
     return EngineView(
         engine=engine.name,
         group=given.group.name,
-        base=None if effect.rotary is None else _base(effect.rotary),
+        rope_theta=None if effect.rotary is None else _base(effect.rotary),
         prompt=short,
         claim=long,
         prompt_length=prompt,
@@ -170,61 +155,100 @@ def _schedule(effect: Effect, given: Given, length: int) -> Schedule | None:
 def _base(rotary: RotarySpec) -> float:
     """The base that the engine's table is made with."""
     if isinstance(rotary.scaling, Ntk):
-        return ntk_base(rotary.base, rotary.rotary_dim, rotary.scaling.factor)
-    return rotary.base
+        return ntk_base(rotary.rope_theta, rotary.rotary_dim, rotary.scaling.factor)
+    return rotary.rope_theta
 
 
-def _given(spec: PositionSpec, config: Mapping[str, object] | None, served: int) -> Iterator[Given]:
+def _given(spec: PositionSpec, served: int) -> Iterator[Given]:
     """Each rotary group with what the file says of it."""
-    keys_of, text, mla = _file(config)
-    bare = _bare(config, text)
-    for index, (group, rotary) in enumerate(spec.rotary_groups()):
-        keys, nested = keys_of.get(group.layers, ({}, False))
+    source = spec.source
+    text: Mapping[str, object] = {}
+    bare: tuple[RotarySpec, ...] = ()
+    if isinstance(source, ConfigSource):
+        text, bare = source.family.config.values, _bare(source)
+    others = iter(bare)
+    for group, rotary, keys in spec.keyed_groups():
         yield Given(
             group=group,
             rotary=rotary,
-            keys=keys,
+            keys=keys.rope,
             config=text,
             model_type=spec.model_type,
             claimed=spec.claimed.tokens,
             trained=spec.trained.tokens,
             served=served,
-            mla=mla or group.softmax.rule.startswith("1/sqrt(head_dim) x m^2"),
-            nested=nested,
-            from_gguf=spec.format.startswith("GGUF"),
-            bare=bare[index] if bare and index < len(bare) else None,
+            mla=source.latent,
+            nested=keys.nested,
+            from_gguf=source.kind is SourceKind.GGUF,
+            bare=next(others, None),
         )
 
 
-_Keys = dict[tuple[int, ...], tuple[Mapping[str, object], bool]]
-
-
-def _file(config: Mapping[str, object] | None) -> tuple[_Keys, Mapping[str, object], bool]:
-    """The rope dictionary of each group of layers, the text part, and whether it is latent."""
-    if config is None:
-        return {}, {}, False
-    notes = Notes()
-    family = find_family(Section(config, "config.json"), notes)
-    if not isinstance(family.facts, RotaryFacts):
-        return {}, family.config.values, False
-    ropes = select_rope(family.config, family.facts, family.model_type, notes)
-    layers = read_layers(family.config, family.facts, family.model_type, notes)
-    found: _Keys = {}
-    for kind, members in layers.groups:
-        served = ropes.serving(kind.word)
-        if served is not None:
-            found[members] = (served.values, kind.word in ropes.by_kind)
-    return found, family.config.values, family.facts.mla
-
-
-def _bare(
-    config: Mapping[str, object] | None, text: Mapping[str, object]
-) -> tuple[RotarySpec, ...] | None:
-    """What a reader makes of the file that looks for `rope_theta` and `rope_scaling` alone."""
-    if config is None or not text.get("rope_parameters") or text.get("rope_scaling"):
-        return None
-    without = {k: v for k, v in text.items() if k != "rope_parameters"}
-    # A file that names its type outside the text part names it within as well, or by a default.
-    without.setdefault("model_type", config.get("model_type"))
-    spec = read_config(without)
+def _bare(source: ConfigSource) -> tuple[RotarySpec, ...]:
+    """What a reader makes of the file that looks for `rope_theta` and `rope_scaling` alone; nothing
+    where that is the same.
+    """
+    text = source.family.config
+    if not text.values.get("rope_parameters") or text.values.get("rope_scaling"):
+        return ()
+    without = {k: v for k, v in text.values.items() if k != "rope_parameters"}
+    spec = read_family(replace(source.family, config=replace(text, values=without)))
     return tuple(rotary for _, rotary in spec.rotary_groups())
+
+
+OF_OTHERS = {
+    "attn_factor": "vLLM before its pull request 56446 and llama.cpp's converter",
+    "apply_yarn_scaling": "vLLM before its pull request 56446",
+    "extrapolation_factor": "vLLM before its pull request 56446",
+    "short_mscale": "vLLM",
+    "long_mscale": "vLLM and mlx-lm",
+}
+"""Keys of a rope dictionary that transformers does not read, and who does."""
+
+
+def remarks_on(spec: PositionSpec, before: Source, written: Source) -> Iterator[str]:
+    """Sentences about `written`, made of the configuration `before` to say `spec`."""
+    kept = set().union(*_ropes(written))
+    for rope in _ropes(before):
+        for key, who in OF_OTHERS.items():
+            if rope.get(key) is not None and key not in kept:
+                yield (
+                    f"{key} {rope[key]} is left out: transformers does not read it, and "
+                    f"{who} would scale by it beside the schedule written here"
+                )
+    for parting in _partings(replace(spec, source=written)):
+        yield (
+            f"mlx-lm reads this file too, by rules of its own: {_told(parting)}; "
+            "ropewalk audit FILE --engines shows all that differs"
+        )
+
+
+def _partings(spec: PositionSpec) -> Iterator[Parting]:
+    """Where mlx-lm parts from transformers 5 on the file, once a group of layers."""
+    names = (TRANSFORMERS_5.name, MLX.name)
+    views = [view for view in engine_views(spec) if view.engine in names]
+    seen = set()
+    for short in (False, True):
+        for parting in partings(views, short=short):
+            if not parting.agree and parting.group not in seen:
+                seen.add(parting.group)
+                yield parting
+
+
+def _told(parting: Parting) -> str:
+    """What differs, in words."""
+    told = []
+    if parting.position is not None:
+        told.append(
+            f"pair {parting.pair} is off by more than 0.001 rad from position {parting.position} on"
+        )
+    if abs(parting.attention - 1.0) > 1e-6:
+        told.append(f"cos and sin x {parting.attention:.6g}")
+    if abs(parting.softmax - 1.0) > 1e-6:
+        told.append(f"the softmax scale x {parting.softmax:.6g}")
+    return f"{parting.group}, a prompt of {parting.length} tokens: {', '.join(told)}"
+
+
+def _ropes(source: Source) -> Iterator[Mapping[str, object]]:
+    """The rope dictionaries of a configuration, each once."""
+    yield from {id(keys.rope): keys.rope for keys in source.keys}.values()

@@ -19,7 +19,7 @@ from ropewalk.dialects.engines.transformers import (
     proportional,
     unscaled,
 )
-from ropewalk.dialects.hf.lengths import ORIGINAL
+from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.rope.frequencies import yarn_mscale
 from ropewalk.rope.scaling import (
     DynamicNtk,
@@ -49,23 +49,23 @@ def linear_old(given: Given) -> Effect:
 def dynamic_old(given: Given) -> Effect:
     """One base for all lengths: multiplier s L / T - (s - 1) at L = s T, so s^2 - s + 1."""
     scaling = given.scaling(DynamicNtk)
-    return _fixed(given, scaling, scaling.factor * scaling.anchor_length)
+    return _fixed(given, scaling, scaling.factor * scaling.max_position_embeddings)
 
 
 def dynamic(given: Given) -> Effect:
     """One base for all lengths, by the longest prompt served."""
     scaling = given.scaling(DynamicNtk)
-    return _fixed(given, scaling, float(given.served or scaling.anchor_length))
+    return _fixed(given, scaling, float(given.served or scaling.max_position_embeddings))
 
 
 def _fixed(given: Given, scaling: DynamicNtk, length: float) -> Effect:
-    multiplier = scaling.factor * length / scaling.anchor_length - (scaling.factor - 1.0)
+    multiplier = scaling.factor * length / scaling.max_position_embeddings - (scaling.factor - 1.0)
     # Served for less than T it would fall below 1, and then below 0.
     multiplier = max(multiplier, 1.0)
     rule = f"one base for every prompt: multiplier {multiplier:g}, as for {length:g} tokens"
     return Effect(
         replace(given.rotary, scaling=Ntk(multiplier)),
-        scaling.anchor_length,
+        scaling.max_position_embeddings,
         read=frozenset({"factor"}),
         rules=(rule,),
     )
@@ -88,12 +88,18 @@ def yarn_old(given: Given) -> Effect:
     stated = given.number("attn_factor")
     amplitude *= 1.0 if stated is None else stated
     rules: tuple[str, ...] = ()
-    ramp = scaling.ramp_length
+    ramp = scaling.original_max_position_embeddings
     if given.rotary.sections:
         ramp *= MROPE_TABLE
         rules = (f"with several position axes the ramp is computed for {ramp} tokens",)
-    changed = replace(scaling, attention_factor=amplitude, ramp_length=ramp)
-    return Effect(replace(given.rotary, scaling=changed), scaling.ramp_length, None, read, rules)
+    changed = replace(scaling, attention_factor=amplitude, original_max_position_embeddings=ramp)
+    return Effect(
+        replace(given.rotary, scaling=changed),
+        scaling.original_max_position_embeddings,
+        None,
+        read,
+        rules,
+    )
 
 
 def yarn(given: Given) -> Effect:
@@ -101,7 +107,7 @@ def yarn(given: Given) -> Effect:
     if given.mla:
         return deepseek_yarn(given)
     scaling = given.scaling(Yarn)
-    return Effect(given.rotary, scaling.ramp_length, read=YARN_KEYS)
+    return Effect(given.rotary, scaling.original_max_position_embeddings, read=YARN_KEYS)
 
 
 def deepseek_yarn(given: Given) -> Effect:
@@ -118,7 +124,7 @@ def deepseek_yarn(given: Given) -> Effect:
     rule = "latent attention takes deepseek_yarn, which reads mscale and mscale_all_dim apart"
     return Effect(
         replace(given.rotary, scaling=changed),
-        scaling.ramp_length,
+        scaling.original_max_position_embeddings,
         yarn_mscale(s, all_dim) ** 2,
         read,
         (rule,),
@@ -128,7 +134,7 @@ def deepseek_yarn(given: Given) -> Effect:
 def longrope(given: Given) -> Effect:
     """One list for every prompt, by the longest served; the amplitude by the ratio of lengths."""
     scaling = given.scaling(LongRope)
-    switch = scaling.switch_length
+    switch = scaling.original_max_position_embeddings
     long = (given.served or switch) > switch
     chosen, mode = (scaling.long_factor, "long") if long else (scaling.short_factor, "short")
     ratio = max((given.claimed or switch) / switch, 1.0)

@@ -5,6 +5,6 @@ of facts; `keys` reads typed keys; `scaling` and `windows` follow llama.cpp's lo
 """
 
 from ropewalk.dialects.gguf.header import read_header
-from ropewalk.dialects.gguf.read import read_gguf, spec_of_header
+from ropewalk.dialects.gguf.reader import read_gguf, spec_of_header
 
 __all__ = ["read_gguf", "read_header", "spec_of_header"]

@@ -47,6 +47,10 @@ class SkippedArray:
     type_name: str
     count: int
 
+    def __str__(self) -> str:
+        """In words, for messages."""
+        return f"an array of {self.count} {self.type_name}"
+
 
 GgufScalar = int | float | bool | str
 GgufValue = GgufScalar | tuple[GgufScalar, ...] | SkippedArray

@@ -1,135 +1,101 @@
-"""Typed access to a GGUF file's metadata: each value is checked where it is read."""
+"""Typed access to a GGUF file's metadata, and which layers it gives a window.
+
+Keys carry the architecture's name as a prefix (`llama.rope.freq_base`); here they are named
+without it ("rope.freq_base").
+"""
 
 from __future__ import annotations
 
 import math
-from typing import NoReturn
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, NoReturn
 
-from ropewalk.dialects.gguf.header import GgufHeader, GgufValue, SkippedArray, read_floats
-from ropewalk.errors import GgufError
-from ropewalk.rope.spec import Remark
+from ropewalk.dialects.gguf.archs import ARCHITECTURES, ArchFacts, WindowPattern
+from ropewalk.dialects.gguf.header import GgufHeader, GgufValue, read_floats
+from ropewalk.dialects.values import MAX_LENGTH, Notes, Section
+from ropewalk.errors import GgufError, RopewalkError
+from ropewalk.rope.spec import Source, Window
+from ropewalk.short import short
 
-MOST_TOKENS = 1 << 40
-"""No length, width or count of a real model is larger."""
+_AGAIN = "download the file again, or convert the model anew"
 
 
-class Keys:
-    """The metadata of one file under its architecture's prefix, and the remarks so far.
+@short
+@dataclass(frozen=True, slots=True)
+class GgufSource(Source):
+    """A GGUF file: its header."""
 
-    Every method takes the key's name without the prefix ("rope.freq_base") and returns None
-    where the file does not have it. A value of the wrong kind, or not a possible number, is a
-    `GgufError` with key and value.
+    header: GgufHeader = field(kw_only=True)
+
+
+def rows_of(header: GgufHeader) -> int | None:
+    """Rows of the table of token vectors, None in a file without one."""
+    table = header.tensors.get("token_embd.weight")
+    return None if table is None else int(table.shape[-1])
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Keys(Section):
+    """The metadata of one file under its architecture's prefix (`path`), its tensors' list in
+    `header`, and what was noticed so far.
     """
 
-    def __init__(self, header: GgufHeader) -> None:
-        self.header = header
-        self.remarks: list[Remark] = []
+    header: GgufHeader = field(kw_only=True)
+    notes: Notes = field(default_factory=Notes, kw_only=True)
+
+    error: ClassVar[type[RopewalkError]] = GgufError
+    typed: ClassVar[bool] = True
+    usual_remedy: ClassVar[str] = _AGAIN
+
+    @classmethod
+    def of(cls, header: GgufHeader) -> Keys:
+        """Raises GgufError for a file that names no architecture."""
         arch = header.metadata.get("general.architecture")
         if not isinstance(arch, str) or not arch:
-            self._refuse_without_architecture(arch)
-        self.arch = arch
+            _refuse_without_architecture(header, arch)
+        values = {
+            key.removeprefix(f"{arch}."): value
+            for key, value in header.metadata.items()
+            if key.startswith(f"{arch}.")
+        }
+        return cls(values, str(header.path), arch, header=header)
 
-    def _refuse_without_architecture(self, value: GgufValue | None) -> NoReturn:
-        """Say what is missing; later parts of a split model have no metadata of the model."""
-        metadata = self.header.metadata
-        number, count = metadata.get("split.no"), metadata.get("split.count")
-        if isinstance(number, int) and isinstance(count, int) and number > 0:
-            raise GgufError(
-                f"{self.header.path} is part {number + 1} of {count} of a split model, and the "
-                "settings are in the first part: open that file instead"
-            )
-        said = "is missing" if value is None else f"is {value!r}"
-        raise GgufError(
-            f"{self.header.path}: general.architecture {said}; the name of an architecture "
-            "(such as 'llama') was expected: this may be no language model; choose another file"
-        )
+    @property
+    def arch(self) -> str:
+        """The architecture."""
+        return self.path
 
     def remark(self, code: str, text: str, remedy: str = "", *, warn: bool = False) -> None:
         """Note something once."""
-        remark = Remark(code, text, remedy, "warning" if warn else "note")
-        if remark not in self.remarks:
-            self.remarks.append(remark)
+        (self.notes.warn if warn else self.notes.note)(code, text, remedy)
 
-    def name(self, suffix: str) -> str:
-        """The key with its prefix, as the file spells it."""
-        return f"{self.arch}.{suffix}"
-
-    def has(self, suffix: str) -> bool:
-        """Whether the file has the key."""
-        return self.name(suffix) in self.header.metadata
-
-    def get(self, suffix: str) -> GgufValue | None:
-        """The raw value."""
-        return self.header.metadata.get(self.name(suffix))
-
-    def fail(self, suffix: str, value: object, expected: str) -> NoReturn:
-        """Raise the error for a value that cannot be."""
-        shown = repr(value)
-        shown = shown if len(shown) <= 80 else shown[:80] + "..."
-        raise GgufError(
-            f"{self.header.path}: {self.name(suffix)} is {shown}; {expected} was expected: "
-            "download the file again, or convert the model anew"
-        )
-
-    def number(self, suffix: str, *, zero: bool = False, negative: bool = False) -> float | None:
-        """A finite number above 0; `zero` and `negative` allow those too."""
-        value = self.get(suffix)
-        if value is None:
-            return None
-        good = isinstance(value, int | float) and not isinstance(value, bool)
-        if not good or not math.isfinite(value):  # type: ignore[arg-type]
-            self.fail(suffix, value, "a number")
-        number = float(value)  # type: ignore[arg-type]
-        if (number < 0 and not negative) or (number == 0 and not (zero or negative)):
-            self.fail(suffix, value, "a number that is not negative" if zero else "one above 0")
-        return number
-
-    def count(self, suffix: str, *, zero: bool = False, most: int = MOST_TOKENS) -> int | None:
-        """A whole number from 1 (`zero`: from 0) to `most`; of an array, the largest.
-
-        Arrays come up where layers differ; the largest value is what sets sizes.
-        """
-        value = self.get(suffix)
-        if value is None:
-            return None
+    def count(self, key: str, most: int = MAX_LENGTH, *, least: int = 1) -> int | None:
+        """As everywhere; of an array, which comes up where layers differ, the largest."""
+        value = self.values.get(key)
         if isinstance(value, tuple) and value:
-            value = max(self._whole(suffix, item, 0, most) for item in value)
-        return self._whole(suffix, value, 0 if zero else 1, most)
+            return max(self.counts(key, least=0) or ())
+        return Section.count(self, key, most, least=least)
 
-    def required_count(self, suffix: str) -> int:
+    def required_count(self, key: str) -> int:
         """As `count`, for a key that every model's file has."""
-        value = self.count(suffix)
+        value = self.count(key)
         if value is None:
             raise GgufError(
-                f"{self.header.path}: {self.name(suffix)} is missing, and every language model's "
+                f"{self.where}: {self.name(key)} is missing, and every language model's "
                 "file states it: this may be a projector or an adapter; choose the model's file"
             )
         return value
 
-    def counts(self, suffix: str, layers: int) -> tuple[int, ...] | None:
-        """A number for each layer, where the file has an array of them; None for a scalar."""
-        value = self.get(suffix)
-        if isinstance(value, SkippedArray):
-            self.fail(suffix, value, f"an array of {layers} whole numbers")
-        if not isinstance(value, tuple):
+    def by_layer(self, key: str, layers: int) -> tuple[int, ...] | None:
+        """A whole number for each layer, where the file has an array; None for a scalar."""
+        value = self.values.get(key)
+        if value is None or isinstance(value, int | float | str):
             return None
-        if len(value) < layers:
-            self.fail(suffix, value, f"an array of {layers} whole numbers")
-        return tuple(self._whole(suffix, item, 0, MOST_TOKENS) for item in value)
-
-    def flag(self, suffix: str) -> bool | None:
-        """True or False."""
-        value = self.get(suffix)
-        if value is not None and not isinstance(value, bool):
-            self.fail(suffix, value, "true or false")
-        return value
-
-    def word(self, suffix: str) -> str | None:
-        """A text."""
-        value = self.get(suffix)
-        if value is not None and not isinstance(value, str):
-            self.fail(suffix, value, "a text")
-        return value
+        if not isinstance(value, tuple) or len(value) < layers:
+            raise self.wrong(key, f"an array of {layers} whole numbers")
+        return self.counts(key, least=0)
 
     def layer_tensor(self, stem: str, layer: int | None) -> str | None:
         """The name of a schedule tensor for a layer: its own, or the one for all layers."""
@@ -145,13 +111,82 @@ class Keys:
         bad = next((v for v in values if not (math.isfinite(v) and v > 0)), None)
         if bad is not None:
             raise GgufError(
-                f"{self.header.path}: tensor {name!r} holds {bad}; divisors of frequencies are "
-                "numbers above 0: download the file again"
+                f"{self.where}: tensor {name!r} holds {bad}; divisors of frequencies are "
+                f"numbers above 0: {_AGAIN}"
             )
         return values
 
-    def _whole(self, suffix: str, value: object, least: int, most: int) -> int:
-        """`value` as a whole number within bounds."""
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            self.fail(suffix, value, f"a whole number from {least} to {most}")
-        return value
+
+def _refuse_without_architecture(header: GgufHeader, value: GgufValue | None) -> NoReturn:
+    """Say what is missing; later parts of a split model have no metadata of the model."""
+    number, count = header.metadata.get("split.no"), header.metadata.get("split.count")
+    if isinstance(number, int) and isinstance(count, int) and number > 0:
+        raise GgufError(
+            f"{header.path} is part {number + 1} of {count} of a split model, and the "
+            "settings are in the first part: open that file instead"
+        )
+    said = "is missing" if value is None else f"is {value!r}"
+    raise GgufError(
+        f"{header.path}: general.architecture {said}; the name of an architecture "
+        "(such as 'llama') was expected: this may be no language model; choose another file"
+    )
+
+
+_SIZE = "attention.sliding_window"
+_PATTERN = "attention.sliding_window_pattern"
+
+
+class WindowReader:
+    """The window keys of one file; `layers` is its number of layers, 0 when not stated."""
+
+    def __init__(self, keys: Keys, facts: ArchFacts, layers: int) -> None:
+        self.keys, self.facts, self.layers = keys, facts, layers
+
+    def of(self, layer: int | None) -> Window | None:
+        """The window of one layer, None where it sees everything."""
+        return None if self.window is None or self.is_full(layer) else self.window
+
+    @cached_property
+    def window(self) -> Window | None:
+        """The window of the layers that have one."""
+        pattern, stated = self.facts.windows, self.keys.count(_SIZE, least=0)
+        if stated == 0:
+            return None
+        size = stated or (pattern.default_size if pattern else None)
+        if size is None:
+            return None
+        if pattern is None and not self.keys.has(_PATTERN):
+            self.keys.remark(
+                "window-unplaced",
+                f"{self.keys.name(_SIZE)} is {size}, and nothing says which layers it is for; "
+                f"llama.cpp does not use it for {self.keys.arch}",
+                warn=self.keys.arch not in ARCHITECTURES,
+            )
+            return None
+        if self.keys.arch == "phi3":
+            self.keys.remark(
+                "window-ignored",
+                f"{self.keys.name(_SIZE)} is {size} for all layers, and llama.cpp runs this "
+                "architecture without a window",
+            )
+        return Window(size, pattern.kind if pattern else "sliding")
+
+    @cached_property
+    def full_layers(self) -> tuple[bool, ...] | WindowPattern:
+        """Which layers see everything: a value a layer, or a rule."""
+        value = self.keys.values.get(_PATTERN)
+        facts = self.facts.windows
+        if value is None:
+            return facts or WindowPattern(1)
+        if isinstance(value, tuple) and len(value) >= self.layers:
+            # True, or 1, marks a layer with a window.
+            return tuple(not v for v in value)
+        period = self.keys.count(_PATTERN, least=0)
+        return WindowPattern(period or 0, facts.full_first if facts else False)
+
+    def is_full(self, layer: int | None) -> bool:
+        """Whether a layer sees everything; so does one that nothing is known of."""
+        rule = self.full_layers
+        if layer is None:
+            return not (isinstance(rule, WindowPattern) and rule.period == 0)
+        return rule.is_full(layer) if isinstance(rule, WindowPattern) else rule[layer]

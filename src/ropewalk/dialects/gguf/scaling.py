@@ -60,7 +60,7 @@ class ScalingReader:
     def __init__(self, keys: Keys, facts: ArchFacts, context_length: int) -> None:
         self.keys, self.facts, self.context_length = keys, facts, context_length
         self.original = keys.count("rope.scaling.original_context_length")
-        self.type = keys.word("rope.scaling.type")
+        self.type = keys.text("rope.scaling.type")
         self.factor = self._factor()
         self.attn_factor = keys.number("rope.scaling.attn_factor")
         self.alpha = keys.number("rope.scaling.alpha", zero=True)
@@ -284,7 +284,7 @@ class ScalingReader:
         scaling = LongRope(
             short_factor=self._sized(short, dim),
             long_factor=self._sized(long, dim),
-            switch_length=self.trained,
+            original_max_position_embeddings=self.trained,
             factor=max(stretch, 1.0),
             attention_factor=1.0 if self.attn_factor is None else self.attn_factor,
         )
@@ -304,7 +304,7 @@ class ScalingReader:
                 "rope-freqs-proportional",
                 f"{name} lets {live_pairs(proportional, heads.head_dim)} of {len(values)} pairs "
                 f"turn and divides the others by {STILL_DIVISOR:g}, which holds them still: a "
-                f"proportional schedule with share {proportional.share:g}",
+                f"proportional schedule with share {proportional.partial_rotary_factor:g}",
             )
             return proportional, f"tensor {name}"
         self._recognise(name, values, base, heads.rotary_dim)

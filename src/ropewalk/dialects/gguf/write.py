@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from ropewalk.dialects.gguf.archs import ARCHITECTURES, UNKNOWN_ARCHITECTURE, ArchFacts
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.keys import Keys
-from ropewalk.dialects.gguf.read import read_gguf
-from ropewalk.dialects.gguf.record import KEY, record_text, stamp
+from ropewalk.dialects.gguf.reader import read_gguf
 from ropewalk.dialects.gguf.scaling import STILL_DIVISOR
 from ropewalk.dialects.gguf.weights import FILE_TYPE, QUANTISATION, Numbers, Weights
+from ropewalk.dialects.record import GGUF_RECORD, record_text, stamp
 from ropewalk.dialects.same import SINGLE, Dialect, require_same
 from ropewalk.errors import GgufError, MissingPartError, StoreError, UsageError
 from ropewalk.files import written_beside
@@ -124,7 +124,7 @@ def write_gguf(
 
 def plan_changes(spec: PositionSpec, header: GgufHeader) -> Changes:
     """The keys and tensors that make the file say `spec`."""
-    keys = Keys(header)
+    keys = Keys.of(header)
     if isinstance(parts := header.metadata.get("split.count"), int) and parts > 1:
         raise GgufError(
             f"{header.path} is one of {parts} files of a split model; merge them "
@@ -147,7 +147,7 @@ def plan_changes(spec: PositionSpec, header: GgufHeader) -> Changes:
     inherited = facts.local_base or _base(whole)
     if local is not None and (keys.has("rope.freq_base_swa") or _base(local) != inherited):
         changes.keys["rope.freq_base_swa"] = _base(local)
-    if whole.sections and used_sections(keys.counts(SECTIONS, 1) or ()) != whole.sections:
+    if whole.sections and used_sections(keys.by_layer(SECTIONS, 1) or ()) != whole.sections:
         # llama.cpp reads four.
         changes.keys[SECTIONS] = (whole.sections + (0,) * 4)[: max(4, len(whole.sections))]
     if spec.trained.stated and spec.trained.tokens is not None:
@@ -168,12 +168,12 @@ def check_holds(spec: PositionSpec, architecture: str) -> None:
 def _base(rotary: RotarySpec) -> float:
     """The base with a fixed larger one taken in."""
     match rotary.scaling:
-        case LargerBase(base=base):
+        case LargerBase(rope_theta=base):
             return base
         case Ntk(factor=s):
-            return ntk_base(rotary.base, rotary.rotary_dim, s)
+            return ntk_base(rotary.rope_theta, rotary.rotary_dim, s)
         case _:
-            return rotary.base
+            return rotary.rope_theta
 
 
 def _plan_scaling(rotary: RotarySpec, keys: Keys, facts: ArchFacts, changes: Changes) -> None:
@@ -185,7 +185,9 @@ def _plan_scaling(rotary: RotarySpec, keys: Keys, facts: ArchFacts, changes: Cha
             changes.keys |= {f"{prefix}type": "linear", f"{prefix}factor": s}
         case Yarn():
             _plan_yarn(scaling, keys, facts, changes)
-        case LongRope(short_factor=short, long_factor=long, switch_length=switch):
+        case LongRope(
+            short_factor=short, long_factor=long, original_max_position_embeddings=switch
+        ):
             _refuse_unread(LONG, FACTORS_LOADED, keys)
             changes.tensors |= {LONG: long, SHORT: short}
             changes.keys |= {
@@ -213,7 +215,7 @@ def _plan_yarn(scaling: Yarn, keys: Keys, facts: ArchFacts, changes: Changes) ->
     changes.keys |= {
         f"{prefix}type": "yarn",
         f"{prefix}factor": s,
-        f"{prefix}original_context_length": scaling.ramp_length,
+        f"{prefix}original_context_length": scaling.original_max_position_embeddings,
     }
     for name, usual in (("beta_fast", 32.0), ("beta_slow", 1.0)):
         value = getattr(scaling, name)
@@ -304,7 +306,7 @@ def _fields(reader: Any, arch: str, changes: Changes, path: Path) -> Iterator[Fi
             yield name, value, types[type(value)], None
 
     new = {f"{arch}.{key}": value for key, value in changes.keys.items()}
-    new[KEY] = changes.record
+    new[GGUF_RECORD] = changes.record
     for entry in reader.fields.values():
         name = entry.name
         if name.startswith("GGUF.") or name == "general.architecture":

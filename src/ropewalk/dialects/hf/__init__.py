@@ -5,7 +5,7 @@ transformers assumes by model type, `family` finds the text part, and the others
 each: lengths, the rope dictionary, rotary dimensions, scaling, layers, softmax.
 """
 
-from ropewalk.dialects.hf.read import read_config
-from ropewalk.dialects.hf.values import load_json
+from ropewalk.dialects.hf.reader import read_config
+from ropewalk.dialects.values import load_json
 
 __all__ = ["load_json", "read_config"]

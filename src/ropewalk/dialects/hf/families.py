@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ropewalk.dialects.hf.facts import (
+from ropewalk.dialects.hf.defaults import (
     AlibiFacts,
     BucketFacts,
     Every,
@@ -291,16 +291,25 @@ FACTS: dict[str, Facts] = {
     "gpt_neo": LearnedFacts(2048),
     "opt": LearnedFacts(2048, offset=2),
     "bart": LearnedFacts(1024, offset=2),
+    "mbart": LearnedFacts(1024, offset=2),
     "biogpt": LearnedFacts(1024, offset=2),
     "roberta": LearnedFacts(512, offset=2, offset_counted=True),
     "xlm-roberta": LearnedFacts(512, offset=2, offset_counted=True),
     "camembert": LearnedFacts(512, offset=2, offset_counted=True),
     "longformer": LearnedFacts(512, offset=2, offset_counted=True),
+    "xlm-roberta-xl": LearnedFacts(514, offset=2, offset_counted=True),
     "xglm": SinusoidalFacts(2048),
 }
 
 for _encoder in ("bert", "distilbert", "electra", "albert", "ernie", "mobilebert"):
     FACTS[_encoder] = LearnedFacts(512)
+
+
+def learned_offset(model_type: str | None) -> int:
+    """Rows at the start of a family's learned table that serve no position."""
+    facts = FACTS.get(model_type or "")
+    return facts.offset if isinstance(facts, LearnedFacts) else 0
+
 
 OWN_TYPE = "ropewalk_decoder"
 """The model type of `ropewalk.decoder`, whose key `position` names the encoding."""

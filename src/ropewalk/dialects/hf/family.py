@@ -6,9 +6,10 @@ few keys that change the kind of encoding (`alibi`, `position_embedding_type`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from ropewalk.dialects.hf.facts import (
+from ropewalk.dialects.hf.defaults import (
     AlibiFacts,
     Facts,
     LearnedFacts,
@@ -23,10 +24,11 @@ from ropewalk.dialects.hf.families import (
     TEXT_OF,
     UNKNOWN,
 )
-from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, TRAINED_KEYS
+from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS, TRAINED_KEYS
 from ropewalk.dialects.hf.rope import BASE_KEYS
-from ropewalk.dialects.hf.values import Notes, Section
-from ropewalk.errors import ConfigError
+from ropewalk.dialects.values import Notes, Section
+from ropewalk.errors import ConfigError, UsageError
+from ropewalk.rope.spec import PositionSpec, Source
 from ropewalk.short import short
 
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -52,6 +54,48 @@ class Family:
     config: Section
     model_type: str
     facts: Facts | None
+
+    @property
+    def latent(self) -> bool:
+        """Whether its attention is latent."""
+        return isinstance(self.facts, RotaryFacts) and self.facts.mla
+
+    def over(self, whole: Section) -> Family:
+        """The same family, with the values of another configuration of the same model."""
+        part = whole
+        for key in filter(None, self.config.path.split(".")):
+            part = part.section(key) or part
+        return replace(self, config=part)
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class ConfigSource(Source):
+    """A configuration: the parsed `config.json`, `whole`, and the family that its text model is."""
+
+    whole: Section = field(kw_only=True)
+    family: Family = field(kw_only=True)
+
+    @property
+    def config(self) -> Mapping[str, object]:
+        """The parsed `config.json`."""
+        return self.whole.values
+
+
+def config_source(spec: PositionSpec) -> ConfigSource:
+    """The configuration behind a spec. Raises UsageError for a spec of anything else."""
+    if not isinstance(spec.source, ConfigSource):
+        raise UsageError(
+            f"this {spec.model_type} model was read from a {spec.source.kind.value} and has no "
+            "config.json; give the model's folder"
+        )
+    return spec.source
+
+
+def vocabulary_of(*parts: Mapping[str, object]) -> int | None:
+    """Rows of the table of token vectors, by the first of these objects that says it."""
+    found = (part.get("vocab_size") for part in parts)
+    return next((n for n in found if isinstance(n, int) and n is not True and n > 0), None)
 
 
 def find_family(whole: Section, notes: Notes) -> Family:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ropewalk.dialects.hf.facts import Every, Facts, RotaryFacts, Switched, Uniform, Windowed
-from ropewalk.dialects.hf.values import MAX_COUNT, MAX_LENGTH, Notes, Section
+from ropewalk.dialects.hf.defaults import Every, Facts, RotaryFacts, Switched, Uniform, Windowed
+from ropewalk.dialects.values import MAX_COUNT, MAX_LENGTH, Notes, Section
 from ropewalk.rope.spec import Length, Window
 from ropewalk.short import short
 

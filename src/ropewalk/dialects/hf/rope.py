@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ropewalk.dialects.hf.facts import LocalRope, RotaryFacts
-from ropewalk.dialects.hf.values import Notes, Section
-from ropewalk.errors import ConfigError
-from ropewalk.rope.spec import Placement
+from ropewalk.dialects.hf.defaults import LocalRope, RotaryFacts
+from ropewalk.dialects.values import Notes, Section
+from ropewalk.rope.sections import SectionLayout, in_turns
+from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
 
 LAYER_KINDS = frozenset(
@@ -200,138 +200,113 @@ def _remark_on_both(old: Section, new: Section, notes: Notes) -> None:
         notes.warn("both-rope-keys", f"{ignored} and they differ", "remove the one that is wrong")
 
 
+COUNTS, IN_TURNS = "mrope_section", "mrope_interleaved"
+
+
 @short
 @dataclass(frozen=True, slots=True)
-class Dims:
-    """Channels of a head, how many of them turn (None where the file does not say), and which."""
+class Sections:
+    """Pairs of each axis, none for one axis, and how they are dealt out."""
 
-    head: int | None
-    rotary: int | None
-    source: str
-    placement: Placement = "first"
+    counts: tuple[int, ...] = ()
+    layout: SectionLayout = "chunked"
 
 
-def read_dims(
-    config: Section,
-    rope: Section,
-    facts: RotaryFacts,
-    notes: Notes,
-    *,
-    local: bool,
-    whole_heads: bool,
-) -> Dims:
-    """Head and rotary dimension, in channels; raises ConfigError when they cannot be.
+_CHUNKED = Sections((16, 24, 24))
+_TURNS = Sections((24, 20, 20), "interleaved")
+_TURNS_OF_32 = Sections((11, 11, 10), "interleaved")
 
-    `local`: for layers with a window, where a family has other heads there. `whole_heads`: the
-    scaling is defined on whole heads, so that no share of the channels is taken here.
-    """
-    mla = config.count("qk_rope_head_dim")
-    if mla is not None:
-        whole = mla + (config.count("qk_nope_head_dim") or 0)
-        if "qk_nope_head_dim" not in config.values:
-            whole = max(config.count("head_dim") or 0, whole)
-        source = config.name("qk_rope_head_dim")
-        return _checked(Dims(whole, mla, source, "last" if mla < whole else "first"), config)
-    if facts.mla:
-        return Dims(None, None, "qk_rope_head_dim is missing")
-    head, head_source = _head_dim(config, facts, notes, local=local)
-    fixed = config.count("rotary_dim")
-    if fixed is not None and (facts.fixed_schedule or facts.base is None):
-        return _checked(Dims(head, fixed, config.name("rotary_dim")), config)
-    if fixed is not None:
-        notes.note("unread-rotary-dim", f"{config.name('rotary_dim')} is not read by this family")
-    if facts.fixed_schedule and "rotary_dim" not in config.values:
-        return _checked(Dims(head, 64, "transformers' default rotary_dim: 64"), config)
-    share, share_source = (1.0, "") if whole_heads else _share(config, rope, facts)
-    if head is None:
-        return Dims(None, None, head_source)
-    source = head_source if share == 1.0 else f"{share_source} of {head} ({head_source})"
-    placement: Placement = "last" if facts.trailing else "first"
-    return _checked(Dims(head, int(head * share), source, placement), config)
+FAMILIES: dict[str, Sections] = {
+    **dict.fromkeys("qwen2_vl_text qwen2_5_vl_text qwen2_5_omni_text".split(), _CHUNKED),
+    "paddleocr_vl_text": _CHUNKED,
+    **dict.fromkeys("glm4v_text glm4v_moe_text glm_ocr_text glm_image_text".split(),
+                    Sections((8, 12, 12))),
+    **dict.fromkeys("qwen3_vl_text qwen3_vl_moe_text qwen3_omni_moe_text".split(), _TURNS),
+    **dict.fromkeys("cosmos3_edge_text cohere_compass_text hy_v4_vl_text".split(), _TURNS),
+    **dict.fromkeys("qwen3_5_text qwen3_5_moe_text qwen4_exp_text".split(), _TURNS_OF_32),
+}  # fmt: skip
+"""What the code of each family does, with the counts that it takes where the file has none."""
+
+OWN_DEALING = {"ernie4_5_vl_moe_text": "height and width by turns, then time"}
+"""Families that deal in a way of their own."""
 
 
-def _head_dim(
-    config: Section, facts: RotaryFacts, notes: Notes, *, local: bool
-) -> tuple[int | None, str]:
-    """Channels of a head and where the number is from."""
-    if facts.heads_wide > 1:
-        return _wide_heads(config, facts)
-    if facts.full_head_dim is not None and not local and "per_layer_config" not in config.values:
-        if (stated := config.count("global_head_dim")) is not None:
-            return stated, config.name("global_head_dim")
-        return facts.full_head_dim, f"transformers' default global_head_dim: {facts.full_head_dim}"
-    stated = config.count("head_dim")
-    if stated is not None:
-        return stated, config.name("head_dim")
-    if facts.head_dim is not None and "head_dim" not in config.values:
-        return facts.head_dim, f"transformers' default head_dim: {facts.head_dim}"
-    if facts.base is None and (channels := config.count("kv_channels")) is not None:
-        return channels, config.name("kv_channels")
-    width_key, width = width_of(config)
-    heads_key, heads = heads_of(config)
-    if width is None or heads is None:
-        return None, "head_dim is missing, and so is what it could be derived from"
-    if width % heads:
+def read_sections(rope: Section, pairs: int | None, model_type: str, notes: Notes) -> Sections:
+    """The split of the pairs over time, height and width; without one where it does not fit."""
+    stated = rope.counts(COUNTS, least=0) or ()
+    if stated and (own := OWN_DEALING.get(model_type)) is not None:
         notes.warn(
-            "head-dim-not-whole",
-            f"{width_key} {width} / {heads_key} {heads} is not whole; it is rounded down",
-            "state head_dim",
+            "mrope-of-its-own",
+            f"{model_type} deals its pairs out {own}, which is neither in chunks nor in turns: "
+            "here all pairs are described as on one axis",
+            "for text nothing changes; for images use the model's own code",
         )
-    return max(width // heads, 1), f"{width_key} / {heads_key}"
+        return Sections()
+    family = FAMILIES.get(model_type)
+    layout = _layout(rope, family, model_type, notes) if stated or family else "chunked"
+    counts = stated
+    if not stated and family is not None and sum(family.counts) == pairs:
+        counts = family.counts
+        notes.note(
+            "mrope-sections-from-library-default",
+            f"{rope.name(COUNTS)} is not there; transformers' {model_type} takes {list(counts)}",
+        )
+    if not counts:
+        return Sections()
+    if pairs is not None and not _fit(counts, layout, pairs):
+        notes.warn("mrope-sections-do-not-fit", _misfit(rope, counts, pairs),
+                   "take the sections from the publisher's file; engines need a sum of half the "
+                   "rotary dimension"
+                   + (", the first the longest" if layout == "interleaved" else ""))  # fmt: skip
+        return Sections()
+    return Sections(counts, layout)
 
 
-def _wide_heads(config: Section, facts: RotaryFacts) -> tuple[int | None, str]:
-    """Heads of a whole multiple of the usual width."""
-    if (stated := config.count("attention_head_dim")) is not None:
-        return stated, config.name("attention_head_dim")
-    width, heads = width_of(config)[1], heads_of(config)[1]
-    if width is None or heads is None:
-        return None, "hidden_size or num_attention_heads is missing"
-    source = f"{facts.heads_wide} x hidden_size / num_attention_heads"
-    return max(facts.heads_wide * width // heads, 1), source
+def section_keys(rotary: RotarySpec) -> dict[str, object]:
+    """The keys that say of sections what `rotary` does; None takes a key out."""
+    if not rotary.sections:
+        return {}
+    turns = True if rotary.section_layout == "interleaved" else None
+    return {COUNTS: list(rotary.sections), IN_TURNS: turns}
 
 
-def width_of(config: Section) -> tuple[str, int | None]:
-    """The model's width in channels, by any of its spellings."""
-    return _first(config, ("hidden_size", "n_embd", "d_model", "n_embed"))
+def _layout(rope: Section, family: Sections | None, model_type: str, notes: Notes) -> SectionLayout:
+    """By the family's code, or by the key."""
+    flag = rope.flag(IN_TURNS)
+    if family is None:
+        return "interleaved" if flag else "chunked"
+    turns = family.layout == "interleaved"
+    if flag is not None and flag != turns:
+        notes.warn(
+            "mrope-interleaved-not-read",
+            f"{rope.name(IN_TURNS)} is {str(flag).lower()}, but transformers' {model_type} deals "
+            f"its axes out {'in turns' if turns else 'in chunks'} without looking; vLLM does look",
+            f"set it to {str(turns).lower()}",
+        )
+    return family.layout
 
 
-def heads_of(config: Section) -> tuple[str, int | None]:
-    """The count of query heads, by any of its spellings."""
-    return _first(
-        config,
-        ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_num_attention_heads"),
+def _fit(counts: tuple[int, ...], layout: SectionLayout, pairs: int) -> bool:
+    """Whether the counts come out as they stand."""
+    if sum(counts) != pairs:
+        return False
+    if layout == "chunked":
+        return True
+    dealt = in_turns(counts, pairs)
+    return all(dealt.count(axis) == count for axis, count in enumerate(counts))
+
+
+def _misfit(rope: Section, counts: tuple[int, ...], pairs: int) -> str:
+    """What engines do with sections that do not fit."""
+    what = f"{rope.name(COUNTS)} {list(counts)}"
+    if sum(counts) != pairs:
+        return (
+            f"{what} sums to {sum(counts)}, and there are {pairs} rotary pairs: engines cut the "
+            "split off without a word, and here all pairs are described as on one axis"
+        )
+    dealt = in_turns(counts, pairs)
+    come = [dealt.count(axis) for axis in range(len(counts))]
+    return (
+        f"{what} dealt out in turns over {pairs} pairs come out as {come} without a word, and "
+        "here all pairs are described as on one axis"
     )
-
-
-def _first(config: Section, keys: tuple[str, ...]) -> tuple[str, int | None]:
-    """The first of several spellings that the file has."""
-    for key in keys:
-        if (value := config.count(key)) is not None:
-            return key, value
-    return keys[0], None
-
-
-def _share(config: Section, rope: Section, facts: RotaryFacts) -> tuple[float, str]:
-    """The share of a head that turns: the rope dictionary, then the top, then the default."""
-    value = rope.number("partial_rotary_factor")
-    if value is not None:
-        return value, rope.name("partial_rotary_factor") + f" {value:g}"
-    for key in facts.partial_keys:
-        if (value := config.number(key)) is not None:
-            return value, config.name(key) + f" {value:g}"
-    if facts.base is None:
-        return facts.partial, f"{facts.partial:g}, by the convention of the model's own code,"
-    return facts.partial, f"transformers' default partial_rotary_factor {facts.partial:g}"
-
-
-def _checked(dims: Dims, config: Section) -> Dims:
-    """Dimensions that some rotation can have."""
-    rotary, head = dims.rotary, dims.head
-    if rotary is not None and (rotary < 2 or rotary % 2 or (head is not None and rotary > head)):
-        raise ConfigError(
-            f"{config.where}: {rotary} of {head} channels of a head would turn ({dims.source}); "
-            "an even count from 2 to head_dim is allowed: check head_dim, hidden_size, "
-            "num_attention_heads and partial_rotary_factor"
-        )
-    return dims

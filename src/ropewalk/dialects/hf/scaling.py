@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ropewalk.dialects.hf.lengths import ORIGINAL
-from ropewalk.dialects.hf.values import Notes, Section, shown
+from ropewalk.dialects.hf.length_keys import ORIGINAL
+from ropewalk.dialects.values import Notes, Section, shown
 from ropewalk.errors import ConfigError
 from ropewalk.rope.scaling import (
     UNSCALED,
@@ -171,7 +171,7 @@ def _yarn(rope: Section, around: Surroundings) -> Scaling:
         )
     return Yarn(
         factor=_factor_or_ratio(rope, around, original),
-        ramp_length=original,
+        original_max_position_embeddings=original,
         # transformers takes 0 as "not given" here.
         beta_fast=rope.number("beta_fast", zero=True) or 32.0,
         beta_slow=rope.number("beta_slow", zero=True) or 1.0,

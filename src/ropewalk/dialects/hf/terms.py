@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ropewalk.dialects.hf.lengths import ORIGINAL
+from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.dialects.same import Dialect
 from ropewalk.rope.frequencies import ntk_base
 from ropewalk.rope.scaling import (
@@ -59,11 +59,11 @@ def terms_of(rotary: RotarySpec, model_type: str, dialect: Dialect) -> Terms:
     ntk, longrope with two equal lists for divisors, llama3 for the paper's ramp in turns.
     Raises ScheduleError, through `dialect`, for types with no such form.
     """
-    base, scaling = rotary.base, rotary.scaling
+    base, scaling = rotary.rope_theta, rotary.scaling
     match scaling:
         case Unscaled():
             return Terms(base, {"rope_type": "default"})
-        case LargerBase(base=larger):
+        case LargerBase(rope_theta=larger):
             return Terms(larger, {"rope_type": "default"})
         case Ntk(factor=s) if model_type.startswith("hunyuan"):
             return Terms(base, {"rope_type": "dynamic", "alpha": s, "factor": 1.0})
@@ -71,19 +71,19 @@ def terms_of(rotary: RotarySpec, model_type: str, dialect: Dialect) -> Terms:
             return Terms(ntk_base(base, rotary.rotary_dim, s), {"rope_type": "default"})
         case Linear(factor=s):
             return Terms(base, {"rope_type": "linear", "factor": s})
-        case DynamicNtk(factor=s, anchor_length=anchor):
+        case DynamicNtk(factor=s, max_position_embeddings=anchor):
             return Terms(base, {"rope_type": "dynamic", "factor": s}, anchor=anchor)
         case Yarn():
             return _yarn(base, scaling)
         case Llama3(s, low, high, anchor):
             return _llama3(base, s, low, high, anchor)
-        case NtkByParts(s, trained, alpha, beta):
-            return _llama3(base, s, alpha, beta, trained)
+        case NtkByParts(s, trained, fast, slow):
+            return _llama3(base, s, slow, fast, trained)
         case LongRope():
             return _longrope(base, scaling)
         case PairDivisors(divisors=divisors):
             return _longrope(base, LongRope(divisors, divisors, UNIT_LENGTH, 1.0, 1.0))
-        case Proportional(share=share, factor=s):
+        case Proportional(partial_rotary_factor=share, factor=s):
             keys = {"rope_type": "proportional", "partial_rotary_factor": share, "factor": s}
             return Terms(base, keys)
         case _:
@@ -96,7 +96,7 @@ def terms_of(rotary: RotarySpec, model_type: str, dialect: Dialect) -> Terms:
 
 
 def _yarn(base: float, scaling: Yarn) -> Terms:
-    original = scaling.ramp_length
+    original = scaling.original_max_position_embeddings
     keys: dict[str, object] = {"rope_type": "yarn", "factor": scaling.factor, ORIGINAL: original}
     if (scaling.beta_fast, scaling.beta_slow) != (32.0, 1.0):
         keys |= {"beta_fast": scaling.beta_fast, "beta_slow": scaling.beta_slow}
@@ -120,7 +120,7 @@ def _llama3(base: float, factor: float, low: float, high: float, original: int) 
 
 
 def _longrope(base: float, scaling: LongRope) -> Terms:
-    original = scaling.switch_length
+    original = scaling.original_max_position_embeddings
     keys: dict[str, object] = {
         "rope_type": "longrope",
         "factor": scaling.factor,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ropewalk.dialects.hf.family import TEXT_PARTS
-from ropewalk.dialects.hf.values import Section
+from ropewalk.dialects.values import Section
 from ropewalk.short import short
 
 TIED = frozenset(

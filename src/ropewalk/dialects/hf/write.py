@@ -11,16 +11,16 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from ropewalk.dialects.hf.facts import RotaryFacts
-from ropewalk.dialects.hf.family import Family, find_family
+from ropewalk.dialects.hf.defaults import RotaryFacts
+from ropewalk.dialects.hf.family import ConfigSource, Family
 from ropewalk.dialects.hf.layers import SLIDING, read_layers
-from ropewalk.dialects.hf.lengths import CLAIMED_KEYS, CONVERTER_LENGTH, ORIGINAL
-from ropewalk.dialects.hf.read import read_config
-from ropewalk.dialects.hf.rope import select_rope
-from ropewalk.dialects.hf.sections import section_keys
+from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS, CONVERTER_LENGTH, ORIGINAL
+from ropewalk.dialects.hf.reader import read_again
+from ropewalk.dialects.hf.rope import section_keys, select_rope
 from ropewalk.dialects.hf.terms import PARAMETERS, Terms, terms_of
-from ropewalk.dialects.hf.values import Notes, Section
+from ropewalk.dialects.record import RECORD, record_values
 from ropewalk.dialects.same import Dialect, require_same
+from ropewalk.dialects.values import Notes
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 Json = dict[str, object]
@@ -36,19 +36,20 @@ _LONGROPE_ONLY = frozenset({"phi3", "phi4_multimodal"})
 """transformers' classes of these refuse every scaling but longrope, and call yarn longrope."""
 
 
-def write_config(spec: PositionSpec, config: Mapping[str, object], version: Literal[4, 5]) -> Json:
-    """A copy of `config` that says of position what `spec` says.
+def write_config(spec: PositionSpec, source: ConfigSource, version: Literal[4, 5]) -> PositionSpec:
+    """A copy of the configuration `source` that says of position what `spec` says, read back.
 
-    `config` is a parsed `config.json`; keys that are not about position are left as they are. A
-    fixed larger base (NTK) is written as that base, a divisor a pair as longrope with two equal
-    lists, which transformers turns by exactly as it stands.
+    The copy is the result's `config_source(...).config`. Keys that are not about position are left
+    as they are; a record of how a context was made longer is written too. A fixed larger base (NTK)
+    is written as that base, a divisor for each pair as longrope with two equal lists, which
+    transformers rotates by exactly as it stands.
 
     Raises ScheduleError, naming field, value and remedy, where this spelling or this model's
-    configuration class cannot hold the spec, ConfigError for a `config` that cannot be read.
+    configuration class cannot hold the spec.
     """
     dialect = Dialect(f"the Hugging Face version {version} spelling", _REMEDY[version])
-    whole: Json = copy.deepcopy(dict(config))
-    family = find_family(Section(whole, "config.json"), Notes())
+    whole: Json = copy.deepcopy(dict(source.config))
+    family = source.family
     text = text_part(whole, family)
     if isinstance(family.facts, RotaryFacts):
         for _, rotary in spec.rotary_groups():
@@ -56,13 +57,15 @@ def write_config(spec: PositionSpec, config: Mapping[str, object], version: Lite
         if not family.facts.fixed_schedule:
             _Writer(spec, text, family, family.facts, dialect, version).write()
     _write_claim(spec, text)
-    found = read_config(whole)
+    if spec.extended is not None:
+        whole[RECORD] = record_values(spec.extended)
+    found = read_again(source, whole)
     trained = spec.trained
     if trained.stated and trained.tokens is not None and found.trained.tokens != trained.tokens:
         text[ORIGINAL] = trained.tokens
-        found = read_config(whole)
+        found = read_again(source, whole)
     require_same(spec, found, dialect)
-    return whole
+    return found
 
 
 def text_part(whole: Json, family: Family) -> Json:
@@ -149,7 +152,7 @@ class _Writer:
         terms = terms_of(rotary, self.family.model_type, self.dialect)
         if terms.anchor is not None and terms.anchor != self.spec.claimed.tokens:
             raise self.dialect.refusal(
-                "anchor_length",
+                "max_position_embeddings",
                 terms.anchor,
                 "transformers anchors dynamic scaling on the claimed length "
                 f"{self.spec.claimed.tokens}",

@@ -14,7 +14,7 @@ from ropewalk.extension.tune.settings import TuneSettings
 from ropewalk.models.load import load, table_rows
 from ropewalk.models.resolve import ModelFiles, read_spec
 from ropewalk.models.rotary_tables import schedule_fingerprint
-from ropewalk.packing.table_rows import highest_own
+from ropewalk.models.tokenizer import check_fits, highest_own
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short
 
@@ -63,9 +63,8 @@ def bring_up(
 
     Its attention stays the usual one, in which it is measured; what it trains with is chosen.
 
-    Raises as `models.load.load`; UsageError for a tokenizer that does not fit the model and for
-    an attention that cannot be had, ModelFileError for a GGUF whose schedule no configuration
-    holds.
+    Raises as `models.load.load`; UsageError for an attention that cannot be had, ModelFileError
+    for a tokenizer that does not fit the model and a GGUF whose schedule no configuration holds.
     """
     import torch
 
@@ -74,7 +73,7 @@ def bring_up(
     folder = Path(causal.config._name_or_path)
     spec = read_spec(files)
     _check_schedule(files, folder, spec)
-    check_tokenizer(causal, loaded.tokenizer, files.name)
+    check_fits(highest_own(loaded.tokenizer), loaded.rows, files.title)
     attention = choose_attention(causal, spec, settings, device)
     adapted = None
     if settings.lora is None:
@@ -87,21 +86,6 @@ def bring_up(
     causal.train()
     causal.to(device)
     return Trainee(causal, adapted, loaded.tokenizer, folder, loaded.identity, spec, attention)
-
-
-def check_tokenizer(causal: Any, tokenizer: Any, name: str) -> None:
-    """Raise UsageError where the tokenizer's vocabulary goes beyond the model's table.
-
-    Tokens that were added to it may be without a row, as long as no text holds them.
-    """
-    rows = table_rows(causal)
-    largest = highest_own(tokenizer)
-    if largest >= rows:
-        raise UsageError(
-            f"the tokenizer of {name} has ids up to {largest}, and the model's embedding table "
-            f"has {rows} rows (ids 0 to {rows - 1}): they do not belong together; put the model's "
-            "own tokenizer beside it, or add rows to the table first"
-        )
 
 
 def adapters(causal: Any, rank: int) -> Any:

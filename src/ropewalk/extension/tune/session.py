@@ -43,7 +43,7 @@ from ropewalk.rope.lengths import trained_length
 from ropewalk.short import short
 
 if TYPE_CHECKING:
-    from ropewalk.proof.session import Proof
+    from ropewalk.proof.prove import Proof
 
 MODEL, FAILED, CANDIDATE = "model", "model-failed-gate", ".candidate"
 
@@ -344,8 +344,7 @@ class _Run:
         )
 
     def _prove(self, model: str, name: str) -> Proof:
-        from ropewalk.proof.session import Listener as ProofListener
-        from ropewalk.proof.session import ProofSettings, prove
+        from ropewalk.proof.prove import ProofListener, ProofSettings, prove
 
         proof = ProofSettings(
             model=model,

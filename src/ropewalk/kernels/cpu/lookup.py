@@ -71,7 +71,7 @@ def lookup(
     added: Tensor | None,
     position_ids: Tensor | None,
 ) -> Tensor:
-    """(*ids.shape, d). Raises PositionError as the reference does."""
+    """(*ids.shape, d). Raises as the reference does."""
     width = table.shape[1]
     flat = _integers(ids)
     count = period = flat.shape[0]

@@ -14,7 +14,7 @@ from torch import Tensor
 from triton import language as tl
 from triton.language import constexpr, tensor
 
-from ropewalk.errors import PositionError, UsageError
+from ropewalk.errors import PositionError, RowError, TensorError
 from ropewalk.kernels.bounds import INTEGERS
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
@@ -84,7 +84,7 @@ def lookup(
     `position_ids` it is added as it is and broadcasts to the result. Ids that have no row fail an
     assert on the device, and nothing beyond a table is read; nothing here waits for the device.
 
-    Raises PositionError for ids that are no integers or do not fit, UsageError for other tables.
+    Raises TensorError for ids that are no integers and for other tables.
     """
     _check_ids("token ids", ids)
     _check_table("table", table)
@@ -95,7 +95,7 @@ def lookup(
     if not out.numel():
         return out
     if not len(table) or not len(places):
-        raise PositionError(f"{ids.numel()} ids were given, and a table has no rows")
+        raise RowError(f"{ids.numel()} ids were given, and a table has no rows")
     ids, at = ids.contiguous(), at.contiguous()
     named = position_ids is not None
     width_block = _width_block(table.shape[1])
@@ -127,15 +127,15 @@ def _width_block(width: int) -> int:
 
 
 def _check_ids(what: str, ids: Tensor) -> None:
-    """Refuse what is no tensor of integers. Raises PositionError."""
+    """Refuse what is no tensor of integers. Raises TensorError."""
     if ids.dtype not in INTEGERS:
-        raise PositionError(f"{what} have dtype {ids.dtype}; pass an int64 tensor")
+        raise TensorError(f"{what} have dtype {ids.dtype}; pass an int64 tensor")
 
 
 def _check_table(what: str, table: Tensor) -> None:
-    """Refuse what is no table of a dtype that is gathered from. Raises UsageError."""
+    """Refuse what is no table of a dtype that is gathered from. Raises TensorError."""
     if table.dim() != 2 or table.dtype not in FLOATS:
-        raise UsageError(
+        raise TensorError(
             f"{what} is {table.dtype} {tuple(table.shape)}; (rows, d_model) in float32, bfloat16 "
             "or float16 can be looked up"
         )
@@ -146,10 +146,10 @@ def _placed(
 ) -> tuple[Tensor, Tensor]:
     """The rows to add, two-dimensional, and the positions that name them (or the ids, unused).
 
-    Raises PositionError for positions, UsageError for rows, that do not go with the tokens.
+    Raises PositionError for positions, TensorError for rows, that do not go with the tokens.
     """
     if added.shape[-1:] != out.shape[-1:]:
-        raise UsageError(
+        raise TensorError(
             f"what is added has shape {tuple(added.shape)} and the table {out.shape[-1]} "
             "channels; they are added, so both have as many"
         )

@@ -7,17 +7,18 @@ three have a lower end of 0.44. Outcomes other than HIT, MISS and WRONG never co
 accuracy, and a length of which too few answers could be judged (COVERAGE) gets no verdict.
 """
 
-from ropewalk.proof.statistics.clusters import over_documents
 from ropewalk.proof.statistics.evidence import (
     FEWEST_DOCUMENTS,
+    Evidence,
     Independent,
+    Repeated,
     SharedDocuments,
+    evidence_of,
     further_trials,
 )
-from ropewalk.proof.statistics.intervals import Z, wilson
-from ropewalk.proof.statistics.looks import Evidence, Repeated, evidence_of
+from ropewalk.proof.statistics.intervals import Z, over_documents, wilson
 from ropewalk.proof.statistics.tally import grid_of, summarise
-from ropewalk.proof.statistics.thresholds import (
+from ropewalk.proof.statistics.verdicts import (
     AbsoluteThreshold,
     RelativeThreshold,
     Threshold,

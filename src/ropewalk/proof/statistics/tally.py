@@ -8,11 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ropewalk.proof import sentences
 from ropewalk.proof.cells import JUDGED, Cell, Control, Outcome, Row
-from ropewalk.proof.statistics.clusters import Counts
-from ropewalk.proof.statistics.effective import judge, share_of
-from ropewalk.proof.statistics.evidence import Independent
-from ropewalk.proof.statistics.looks import Evidence
-from ropewalk.proof.statistics.thresholds import Threshold
+from ropewalk.proof.statistics.evidence import Evidence, Independent
+from ropewalk.proof.statistics.intervals import Counts
+from ropewalk.proof.statistics.verdicts import Threshold, judge, share_of
 from ropewalk.proof.summary import CellSummary, ControlSummary, RunSummary, Share
 
 

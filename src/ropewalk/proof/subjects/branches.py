@@ -3,21 +3,34 @@
 The branches stand one behind the other in the cache. A mask lets each see the text and itself,
 and positions say that each begins where the text ends, so that every branch is computed as if it
 were the only one. Attention reads the text's keys once for all of them.
+
+Whether prompts can share a text on a model, and if not, why, in one sentence.
+
+Three things are asked. Does the schedule stay the same at every planned length? Does every layer
+keep something that can be taken back to an earlier token? And does the model, tried on a short
+text, give behind a shared beginning what it gives to the whole? Only the last one is proof, and it
+is asked of every model; the others say why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ropewalk.proof.subjects.calls import ModelCalls
-from ropewalk.proof.subjects.judge import Judge, Saying, Told
+from ropewalk.errors import ModelFileError
+from ropewalk.models.rotary_tables import schedule_at
+from ropewalk.proof.cells import Sharing
+from ropewalk.proof.subjects.calls import Greedy, Judge, ModelCalls, TeacherForced
+from ropewalk.rope.scaling import depends_on_length, name_of
+from ropewalk.rope.spec import PositionSpec
+from ropewalk.short import short
 
 if TYPE_CHECKING:
     import torch
 
+    from ropewalk.proof.reading import Leaf
     from ropewalk.proof.subjects.cache import InPlaceCache
-    from ropewalk.proof.tree import Leaf
 
 _NOBODY = -1
 """The branch of a token that no branch sees any more."""
@@ -39,7 +52,7 @@ class Branches:
         self._owners: list[int] = []
         self._places: list[int] = []
 
-    def ask(self, leaves: Sequence[Leaf]) -> list[tuple[Told, Saying | None]]:
+    def ask(self, leaves: Sequence[Leaf]) -> list[tuple[TeacherForced, Greedy | None]]:
         """What the model says to each leaf; None where nothing needed decoding.
 
         Raises what the model raises; the cache is cut back also then.
@@ -52,7 +65,7 @@ class Branches:
             self._cache.anchor(None)
             self._cache.crop_to(self._origin)
 
-    def _score(self, leaves: Sequence[Leaf]) -> list[Told]:
+    def _score(self, leaves: Sequence[Leaf]) -> list[TeacherForced]:
         """Prompts and values of all leaves in one pass."""
         import torch
 
@@ -75,7 +88,7 @@ class Branches:
             done += count
         return told
 
-    def _decode(self, told: Sequence[Told], leaves: Sequence[Leaf]) -> list[Saying | None]:
+    def _decode(self, told: Sequence[TeacherForced], leaves: Sequence[Leaf]) -> list[Greedy | None]:
         """What the unsettled branches go on to print, a token of each a pass."""
         import torch
 
@@ -169,3 +182,115 @@ def can_stand_side_by_side(calls: ModelCalls, cache: InPlaceCache) -> bool:
         and getattr(config, "attention_chunk_size", None) is None
         and getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
     )
+
+
+_BEYOND_WINDOW = 24
+"""Tokens that the tried text goes on behind the window of a sliding layer."""
+_LONGEST_TRIED = 640
+_BRANCH = 4
+_APART = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.03}
+"""How far logits may be apart, in their standard deviations: another order of sums."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Sharable:
+    """What the prompts of a run may share.
+
+    `sharing` is the mode asked for where that can be, otherwise NONE with the `reason`. `bytes`
+    is what one token takes in the key-value cache, None where that was not seen.
+    """
+
+    sharing: Sharing
+    reason: str = ""
+    bytes: int | None = None
+
+
+def sharable(model: Any, spec: PositionSpec, lengths: Sequence[int], wanted: Sharing) -> Sharable:
+    """What prompts of `lengths` tokens may share on a live transformers model.
+
+    The model must already turn by `spec`. With NONE wanted nothing is tried.
+    """
+    if wanted is Sharing.NONE:
+        return Sharable(wanted)
+    moving = moving_schedule(spec, lengths)
+    if moving is not None:
+        return Sharable(Sharing.NONE, moving)
+    try:
+        apart, size = _tried(model)
+    except ModelFileError as error:
+        return Sharable(Sharing.NONE, str(error))
+    limit = _APART.get(str(model.dtype).removeprefix("torch."), 1e-3)
+    if not apart <= limit:
+        return Sharable(
+            Sharing.NONE,
+            f"behind a shared text the model's scores are {apart:.2g} standard deviations from "
+            "those of whole prompts",
+        )
+    return Sharable(wanted, "", size)
+
+
+def moving_schedule(spec: PositionSpec, lengths: Sequence[int]) -> str | None:
+    """Why prompts of nearly a length cannot share a text, where the schedule is the reason.
+
+    A schedule that changes with every token leaves nothing to share: the keys of a text would
+    have to be turned anew for every prompt. One with a switch (LongRoPE) does, on either side.
+    """
+    for length in lengths:
+        if schedule_at(spec, length) != schedule_at(spec, length - 1):
+            names = sorted(
+                {
+                    name_of(rotary.scaling)
+                    for _, rotary in spec.rotary_groups()
+                    if depends_on_length(rotary.scaling)
+                }
+            )
+            return (
+                f"the schedule ({', '.join(names)}) changes with the length of the prompt, so that "
+                f"at {length:,} tokens no two prompts turn the same keys alike"
+            )
+    return None
+
+
+def _tried(model: Any) -> tuple[float, int]:
+    """How far branches behind a shared text are from whole prompts; bytes a token in the cache.
+
+    Raises ModelFileError for a model without a state that can be taken back.
+    """
+    import torch
+
+    from ropewalk.proof.subjects.cache import InPlaceCache
+
+    calls = ModelCalls(model)
+    try:
+        cache = InPlaceCache.for_model(model, 0)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ModelFileError(
+            f"{type(model).__name__} keeps a state of its own that cannot be seen here"
+        ) from error
+    reach = max((window or 0 for window in cache.windows()), default=0)
+    text = min(reach + _BEYOND_WINDOW, _LONGEST_TRIED)
+    cache.reserve(text + 2 * _BRANCH)
+    vocabulary = int(model.config.get_text_config().vocab_size)
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(vocabulary, (1, text + 2 * _BRANCH), generator=generator).to(calls.device)
+    shared, first, second = ids.split([text, _BRANCH, _BRANCH], dim=1)
+    apart = 0.0
+    with torch.inference_mode():
+        calls.call(shared, cache, 1)
+        if cache.length != text:
+            raise ModelFileError(
+                f"{type(model).__name__} keeps what it has read where this cache is not asked"
+            )
+        for branch in (first, second):
+            behind, _ = calls.call(branch, cache, _BRANCH)
+            cache.crop_to(text)
+            whole, _ = calls.call(torch.cat([shared, branch], 1), None, _BRANCH)
+            apart = max(apart, _distance(behind, whole))
+    return apart, cache.nbytes() // cache.capacity
+
+
+def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest difference of logits in standard deviations."""
+    one, other = one.float(), other.float()
+    return float((one - other).abs().max() / other.std())

@@ -4,22 +4,36 @@ One pass over prompt and value together scores the value teacher-forced: logits 
 only where its tokens are predicted. What has to be decoded is decoded from the same key-value
 cache, which is the model's own, cut back to where the model leaves the value. So this works for
 every model, also for one whose state cannot be shared between prompts.
+
+A transformers model on this machine that reads a shared text once and asks branches off it.
+
+The text so far is the path. Branches are asked behind it, several in one pass where the model
+takes a mask of its own, and one by one where it does not; either way the path stays as it was.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ropewalk.proof.cells import Answer, Prompt
-from ropewalk.proof.subjects.calls import ModelCalls
-from ropewalk.proof.subjects.judge import Judge, Saying, Told
-from ropewalk.proof.subjects.memory import is_out_of_memory
+from ropewalk.proof.subjects.branches import Branches, can_stand_side_by_side, room
+from ropewalk.proof.subjects.calls import (
+    SMALLEST_CHUNK,
+    Greedy,
+    Judge,
+    ModelCalls,
+    TeacherForced,
+    give_back,
+    is_out_of_memory,
+)
 
 if TYPE_CHECKING:
     import torch
 
+    from ropewalk.proof.reading import Leaf
+    from ropewalk.proof.subjects.cache import InPlaceCache
     from ropewalk.proof.tokens import Tokens
 
 
@@ -94,7 +108,7 @@ class LocalSubject:
             done += step
         return self._calls.call(ids[:, done:], cache, keep)
 
-    def _decode(self, told: Told, cache: Any) -> Saying:
+    def _decode(self, told: TeacherForced, cache: Any) -> Greedy:
         """What greedy decoding prints behind the prompt, up to the prompt's budget."""
         import torch
 
@@ -106,7 +120,7 @@ class LocalSubject:
             saying.printed.append(int(logits[-1].argmax()))
         return saying
 
-    def _cut(self, told: Told, cache: Any) -> Any:
+    def _cut(self, told: TeacherForced, cache: Any) -> Any:
         """The cache holding the prompt and what the model says of the value, no more."""
         if told.surplus == 0:
             return cache
@@ -125,3 +139,208 @@ def exceeded(limit: int | None, length: int) -> str | None:
     if limit is not None and length > limit:
         return f"the model has {limit} positions, the prompt needs {length}"
     return None
+
+
+BRANCH_ROOM = 1024
+"""Tokens of branches that are asked in one pass, and that the cache keeps free for them."""
+
+BEHIND = 1024
+"""Tokens a pass that are read behind others. Such a pass needs a mask, and attention computes the
+whole rectangle of it: the longer the pass, the more of it is hidden from every token."""
+
+
+class SharingSubject(Protocol):
+    """Whatever reads a text piece by piece and answers questions behind it."""
+
+    def fits(self, length: int) -> str | None:
+        """Why a prompt of `length` tokens cannot be taken, None when it can."""
+
+    def regime(self, length: int) -> str:
+        """Prompts of different regimes are read differently from their first token on."""
+
+    def start(self, capacity: int) -> None:
+        """An empty path, for prompts of one regime and up to `capacity` tokens."""
+
+    def read(self, ids: Sequence[int]) -> None:
+        """Append ids to the path. Raises when that cannot be done; the path is as it was."""
+
+    def crop(self, tokens: int) -> None:
+        """Forget the last `tokens` tokens of the path."""
+
+    def ask(self, leaves: Sequence[Leaf]) -> list[Answer]:
+        """The answers of prompts that go on from the path with their ids, which stays.
+
+        May raise anything; then none of them is answered.
+        """
+
+    def together(self, leaves: Sequence[Leaf]) -> int:
+        """How many of the leaves, from the first on, to ask at once: at least one."""
+
+
+class SharingLocal:
+    """Asks a causal language model of transformers, keeping the path in an `InPlaceCache`.
+
+    `set_length` and `position_limit` are those of `LocalSubject`. `regime` names the schedule at
+    a length; `side_by_side` says whether several branches go through in one pass, None: whenever
+    the model's forward can. Raises ModelFileError for a model whose state cannot go back.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokens: Tokens,
+        *,
+        chat: bool = False,
+        set_length: Callable[[int], None] | None = None,
+        position_limit: int | None = None,
+        regime: Callable[[int], str] | None = None,
+        chunk: int | None = None,
+        side_by_side: bool | None = None,
+    ) -> None:
+        from ropewalk.proof.subjects.cache import InPlaceCache
+
+        self._calls = ModelCalls(model, chunk)
+        self._judge = Judge(tokens, tokens.end_ids | self._calls.end_ids, chat=chat)
+        self._set_length = set_length or (lambda _: None)
+        self._limit = position_limit
+        self._regime = regime or (lambda _: "")
+        self._cache: InPlaceCache = InPlaceCache.for_model(model, 0)
+        able = can_stand_side_by_side(self._calls, self._cache)
+        self._side_by_side = able if side_by_side is None else side_by_side and able
+        self._room = BRANCH_ROOM
+
+    def fits(self, length: int) -> str | None:
+        """Why a prompt of `length` tokens cannot be asked at all, or None when it can."""
+        return exceeded(self._limit, length)
+
+    def regime(self, length: int) -> str:
+        """The schedule that prompts of this length turn by."""
+        return self._regime(length)
+
+    def start(self, capacity: int) -> None:
+        """Forget the path; make room for prompts of `capacity` tokens and branches behind them."""
+        import torch
+
+        self._set_length(capacity)
+        with torch.inference_mode():
+            self._cache.crop_to(0)
+            self._cache.reserve(capacity + self._room)
+
+    def read(self, ids: Sequence[int]) -> None:
+        """Append ids to the path, in chunks; a chunk that does not fit memory is halved.
+
+        Raises what the model raises, out of memory only when even small chunks do not fit.
+        """
+        import torch
+
+        before = self._cache.length
+        with torch.inference_mode():
+            try:
+                if ids:
+                    self._append(self._tensor(ids))
+            except BaseException:
+                self._cache.crop_to(before)
+                raise
+
+    def crop(self, tokens: int) -> None:
+        """Forget the last `tokens` tokens of the path."""
+        self._cache.crop_to(self._cache.length - tokens)
+
+    def together(self, leaves: Sequence[Leaf]) -> int:
+        """As many leaves as fit the room that is kept free, one pass for all of them."""
+        if not self._side_by_side:
+            return 1
+        taken = total = 0
+        for leaf in leaves:
+            total += room(leaf)
+            if total > self._room:
+                break
+            taken += 1
+        return max(1, taken)
+
+    def ask(self, leaves: Sequence[Leaf]) -> list[Answer]:
+        """Score and decode branches behind the path; seconds are shared out by their tokens.
+
+        Where they do not fit memory together, they are asked in halves.
+        """
+        import torch
+
+        begun = time.perf_counter()
+        with torch.inference_mode():
+            told = [each for group in self._groups(leaves) for each in self._ask(group)]
+        seconds = time.perf_counter() - begun
+        total = sum(len(leaf.ids) for leaf in leaves)
+        return [
+            self._judge.answer(each, saying, seconds * len(leaf.ids) / total)
+            for leaf, (each, saying) in zip(leaves, told, strict=True)
+        ]
+
+    def _groups(self, leaves: Sequence[Leaf]) -> Iterator[Sequence[Leaf]]:
+        done = 0
+        while done < len(leaves):
+            count = self.together(leaves[done:])
+            yield leaves[done : done + count]
+            done += count
+
+    def _ask(self, leaves: Sequence[Leaf]) -> list[tuple[TeacherForced, Greedy | None]]:
+        if len(leaves) == 1:
+            return [self._alone(leaves[0])]
+        try:
+            return Branches(self._calls, self._judge, self._cache).ask(leaves)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        give_back()
+        middle = len(leaves) // 2
+        self._room = max(SMALLEST_CHUNK, self._room // 2)
+        return self._ask(leaves[:middle]) + self._ask(leaves[middle:])
+
+    def _alone(self, leaf: Leaf) -> tuple[TeacherForced, Greedy | None]:
+        """One branch, however long: appended, decoded from, and cut off again."""
+        prompt, before = leaf.prompt, self._cache.length
+        self._cache.reserve(before + room(leaf))
+        keep = len(prompt.value_ids) + 1
+        try:
+            logits = self._append(self._tensor((*leaf.ids, *prompt.value_ids)), keep)
+            told = self._judge.hear(logits, prompt)
+            if self._judge.settled(told):
+                return told, None
+            saying = self._judge.saying(told)
+            self._cache.crop_to(self._cache.length - told.surplus)
+            for token in saying.steps():
+                logits, _ = self._calls.call(self._tensor((token,)), self._cache, 1)
+                saying.printed.append(int(logits[-1].argmax()))
+            return told, saying
+        finally:
+            self._cache.crop_to(before)
+
+    def _append(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:
+        """Read ids (1, length) behind what is there; the logits of the last `keep` places.
+
+        The last call has at least `keep` tokens, so that all logits come from one call.
+        """
+        total = ids.shape[1]
+        done, start = 0, self._cache.length
+        chunk: int | None = self._calls.chunk(start + total)
+        while chunk is not None:
+            left, most = total - done, min(chunk, BEHIND) if start + done else chunk
+            step = left if left <= max(most, keep) else min(most, left - keep)
+            try:
+                kept = keep if step == left else 1
+                logits, _ = self._calls.call(ids[:, done : done + step], self._cache, kept)
+                done += step
+                if done == total:
+                    return logits
+                continue
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                failed = error.with_traceback(None)
+            self._cache.crop_to(start + done)
+            chunk = self._calls.halve(chunk, step)
+        raise failed
+
+    def _tensor(self, ids: Sequence[int]) -> torch.Tensor:
+        import torch
+
+        return torch.tensor([ids], device=self._calls.device)

@@ -12,9 +12,9 @@ from pathlib import Path
 from random import Random
 
 from ropewalk.errors import UsageError
+from ropewalk.proof.classify import gives_away, normalise
 from ropewalk.proof.haystack import read_sentences
-from ropewalk.proof.naming import gives_away, normalise
-from ropewalk.proof.tasks.base import Hidden, Problem
+from ropewalk.proof.needles import Hidden, Problem
 from ropewalk.short import short
 
 SUFFIXES = (".txt", ".md")
@@ -22,7 +22,7 @@ SUFFIXES = (".txt", ".md")
 
 @short
 @dataclass(frozen=True, slots=True)
-class Question:
+class OwnQuestion:
     """A question, its answer, and the document that holds it."""
 
     question: str
@@ -40,7 +40,7 @@ class OwnDocuments:
     """
 
     documents: dict[str, tuple[str, ...]]
-    questions: tuple[Question, ...]
+    questions: tuple[OwnQuestion, ...]
     name: str = "documents"
     introduction: str = "Some documents follow. A question about one of them will be asked."
     chance: float = 0.0
@@ -97,7 +97,7 @@ def read_own(folder: Path, questions: Path) -> OwnDocuments:
     return OwnDocuments(documents, asked)
 
 
-def _question(line: str, where: str, documents: dict[str, tuple[str, ...]]) -> Question:
+def _question(line: str, where: str, documents: dict[str, tuple[str, ...]]) -> OwnQuestion:
     try:
         given = json.loads(line)
     except ValueError as error:
@@ -128,4 +128,4 @@ def _question(line: str, where: str, documents: dict[str, tuple[str, ...]]) -> Q
         raise UsageError(
             f"{where}: there is no document {named!r}; paths are those below the folder"
         )
-    return Question(question, answer, str(named))
+    return OwnQuestion(question, answer, str(named))

@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ropewalk.errors import UsageError
-from ropewalk.proof.tasks.base import Task
-from ropewalk.proof.tasks.follow import Contradiction, Join, Variables
-from ropewalk.proof.tasks.keys import ManyKeys, ManyQueries, ManyValues
-from ropewalk.proof.tasks.single import Single
-from ropewalk.proof.tasks.tally import CommonWord, Count, FrequentWords, Order
+from ropewalk.proof.needles import Task
+from ropewalk.proof.tasks.hidden import (
+    Contradiction,
+    JoinTask,
+    ManyKeys,
+    ManyQueries,
+    ManyValues,
+    Single,
+    Variables,
+)
+from ropewalk.proof.tasks.tally import CommonWord, Count, FrequentWords, OrderTask
 
 _ALL: tuple[Task, ...] = (
     Single(),
@@ -20,9 +26,9 @@ _ALL: tuple[Task, ...] = (
     Variables(),
     CommonWord(),
     FrequentWords(),
-    Order(),
+    OrderTask(),
     Count(),
-    Join(),
+    JoinTask(),
     Contradiction(),
 )
 

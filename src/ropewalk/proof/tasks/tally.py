@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from math import comb
 from random import Random
 
-from ropewalk.proof.tasks.base import Hidden, Problem, at_depth
-from ropewalk.proof.tasks.names import draw_words, listed
+from ropewalk.proof.needles import Hidden, Problem, at_depth, draw_words, listed
 from ropewalk.short import short
 
 _ROUND = 1024
@@ -131,7 +130,7 @@ class Count:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Order:
+class OrderTask:
     """Which of three ships arrived first."""
 
     name: str = "order"

@@ -1,15 +1,22 @@
-"""A table as a bare array: npy, and safetensors with where it came from. Row number is token id."""
+"""A table as a bare array (npy, safetensors, with row number as token id), and as word2vec's text.
+
+In word2vec's text format the first line gives rows and width, each further one a key and its
+numbers. Readers split lines at spaces, so that a key with a blank in it, most keys of a byte-level
+vocabulary among them, could be written and never read again: such tables are refused.
+"""
 
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ropewalk.errors import UsageError
 from ropewalk.files import written_beside
-from ropewalk.tables.export.rows import Written, provenance, stretches
-from ropewalk.tables.sample import Chosen
+from ropewalk.tables.export.rows import ExportedFile, Finite, provenance, stretches
+from ropewalk.tables.sample import RowSample
+from ropewalk.tables.vocabulary import display
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,7 +27,7 @@ TOKEN_IDS = "token_ids"  # noqa: S105
 """The tensor in a safetensors file of sampled rows that says which rows they are."""
 
 
-def write_npy(table: EmbeddingTable, path: Path) -> Written:
+def write_npy(table: EmbeddingTable, path: Path) -> ExportedFile:
     """Write every row, in the dtype it is handed out in; npy has no bfloat16, which widens.
 
     Raises StoreError where the file cannot be written.
@@ -46,10 +53,12 @@ def write_npy(table: EmbeddingTable, path: Path) -> Written:
     said = [f"all {table.rows:,} rows, row number is id"]
     if wide:
         said.append("bfloat16 widened to float32, which npy can hold: no number changes")
-    return Written(path, size, table.rows, tuple(said))
+    return ExportedFile(path, size, table.rows, tuple(said))
 
 
-def write_safetensors(table: EmbeddingTable, path: Path, chosen: Chosen | None = None) -> Written:
+def write_safetensors(
+    table: EmbeddingTable, path: Path, chosen: RowSample | None = None
+) -> ExportedFile:
     """Write every row under the tensor's own name, or a sample with its ids beside it.
 
     Rows keep their dtype, bfloat16 too; quantised rows become float32. The file's metadata says
@@ -90,7 +99,7 @@ def write_safetensors(table: EmbeddingTable, path: Path, chosen: Chosen | None =
             if sampled:
                 _write(file, ids)
         written = beside.stat().st_size
-    return Written(path, written, len(ids), (rule,))
+    return ExportedFile(path, written, len(ids), (rule,))
 
 
 def _write(file: IO[bytes], tensor: Tensor) -> None:
@@ -98,3 +107,66 @@ def _write(file: IO[bytes], tensor: Tensor) -> None:
     import torch
 
     file.write(tensor.contiguous().view(torch.uint8).numpy().tobytes())
+
+
+def write_word2vec(table: EmbeddingTable, path: Path, rows: Finite, rule: str) -> ExportedFile:
+    """Write the rows, nine digits a number, which gives every float32 back.
+
+    Raises UsageError, before anything is written, for a table without a vocabulary and for a key
+    that the format cannot hold, naming the first; StoreError where the file cannot be written.
+    """
+    keys = _keys(table, rows.ids.tolist())
+    pattern = " ".join(["%.9g"] * table.width)
+    with written_beside(path) as beside:
+        with beside.open("w", encoding="utf-8", newline="") as file:
+            file.write(f"{len(keys)} {table.width}\n")
+            at = 0
+            for _, own in stretches(table, rows.ids):
+                for row in own.float().tolist():
+                    file.write(f"{keys[at]} {pattern % tuple(row)}\n")
+                    at += 1
+        size = beside.stat().st_size
+    return ExportedFile(path, size, len(keys), (rule, *rows.said))
+
+
+def _keys(table: EmbeddingTable, ids: list[int]) -> list[str]:
+    """The key of each row as text. Raises UsageError that names the first that cannot be one."""
+    words = table.vocabulary
+    if words is None:
+        raise UsageError(
+            f"{table.name} comes without a vocabulary, and word2vec's format is keyed by words; "
+            "npy and safetensors need none"
+        )
+    keys: list[str] = []
+    seen: dict[str, int] = {}
+    for row in ids:
+        token = words.token(row)
+        wrong, key = "", ""
+        if token is None:
+            wrong = "has no token"
+        else:
+            try:
+                key = token.key.decode("utf-8")
+            except UnicodeDecodeError:
+                wrong = "is no text in UTF-8"
+            else:
+                wrong = _wrong(key)
+        if not wrong and key in seen:
+            wrong = f"is also that of row {seen[key]}"
+        if wrong:
+            shown = "" if token is None else f" ({display(token.key) or 'an empty key'})"
+            raise UsageError(
+                f"word2vec's text format cannot hold row {row}{shown}: its key {wrong}; nothing "
+                "was written. Parquet and the projector's files can hold every key"
+            )
+        seen[key] = row
+        keys.append(key)
+    return keys
+
+
+def _wrong(key: str) -> str:
+    if not key:
+        return "is empty"
+    if any(c.isspace() or unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in key):
+        return "holds a blank or a control character, at which readers split a line"
+    return ""

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import MissingPartError
 from ropewalk.files import written_beside
-from ropewalk.tables.export.rows import STRETCH, Written, provenance
+from ropewalk.tables.export.rows import STRETCH, ExportedFile, provenance
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from ropewalk.tables.open import EmbeddingTable
-    from ropewalk.tables.projection import Nearest, Projection
+    from ropewalk.tables.principal import Projection, ShownNeighbours
 
 
 def write_parquet(
@@ -31,9 +31,9 @@ def write_parquet(
     path: Path,
     shown: Projection,
     *,
-    near: Nearest | None = None,
+    near: ShownNeighbours | None = None,
     vectors: bool = False,
-) -> Written:
+) -> ExportedFile:
     """Write the rows of `shown`, a row group for each stretch of them.
 
     With `near`, rows without a direction are left out and named, for readers take as many
@@ -55,11 +55,11 @@ def write_parquet(
     if rows < len(shown):
         named = ", ".join(map(str, shown.zero[:8]))
         said.append(f"left out, without a direction: {len(shown) - rows:,} zero rows: {named}")
-    return Written(path, size, rows, tuple(said))
+    return ExportedFile(path, size, rows, tuple(said))
 
 
 def _schema(
-    table: EmbeddingTable, shown: Projection, near: Nearest | None, *, vectors: bool
+    table: EmbeddingTable, shown: Projection, near: ShownNeighbours | None, *, vectors: bool
 ) -> tuple[Any, Any]:
     """pyarrow.parquet, and the columns with where they came from."""
     try:
@@ -95,7 +95,7 @@ def _schema(
 def _batches(
     table: EmbeddingTable,
     shown: Projection,
-    near: Nearest | None,
+    near: ShownNeighbours | None,
     kept: Tensor,
     schema: Any,
     *,
@@ -146,13 +146,5 @@ def _token_columns(table: EmbeddingTable, ids: list[int]) -> list[Any]:
         ids,
         [None if t is None else t.key for t in tokens],
         [table.label(row) for row in ids],
-        [kind_of(table, row) for row in ids],
+        [table.kind(row) for row in ids],
     ]
-
-
-def kind_of(table: EmbeddingTable, row: int) -> str:
-    """What a row is: text, byte, special, unused; "no token"; "row" without a vocabulary."""
-    if table.vocabulary is None:
-        return "position" if table.role == "positions" else "row"
-    token = table.vocabulary.token(row)
-    return "no token" if token is None else str(token.kind)

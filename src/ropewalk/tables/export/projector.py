@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.errors import StoreError
 from ropewalk.files import folder_beside
-from ropewalk.tables.export.parquet import kind_of
-from ropewalk.tables.export.rows import Finite, Written, stretches
+from ropewalk.tables.export.rows import ExportedFile, Finite, stretches
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
@@ -26,7 +25,7 @@ SHOWN = 100_000
 """Points that the projector asks for at most: the first ones."""
 
 
-def write_projector(table: EmbeddingTable, folder: Path, rows: Finite, rule: str) -> Written:
+def write_projector(table: EmbeddingTable, folder: Path, rows: Finite, rule: str) -> ExportedFile:
     """Write the folder; `rule` says how its rows were chosen.
 
     Raises StoreError where it cannot be written, or where its lines do not come out as many as
@@ -53,7 +52,7 @@ def write_projector(table: EmbeddingTable, folder: Path, rows: Finite, rule: str
             f"TensorBoard shows the first {SHOWN:,} rows of a file; a sample of so many (--sample) "
             "shows rows from the whole table"
         )
-    return Written(folder, size, len(rows.ids), tuple(said))
+    return ExportedFile(folder, size, len(rows.ids), tuple(said))
 
 
 def _write_tensors(table: EmbeddingTable, folder: Path, rows: Finite) -> str:
@@ -84,7 +83,7 @@ def _write_metadata(table: EmbeddingTable, path: Path, rows: Finite) -> None:
         file.write("\t".join(COLUMNS) + "\n")
         for row, norm in zip(rows.ids.tolist(), rows.norms.tolist(), strict=True):
             label = escaped(table.label(row))
-            file.write(f"{label}\t{row}\t{kind_of(table, row)}\t{norm:.6g}\n")
+            file.write(f"{label}\t{row}\t{table.kind(row)}\t{norm:.6g}\n")
 
 
 def escaped(label: str) -> str:

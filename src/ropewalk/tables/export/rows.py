@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ropewalk.errors import UsageError
 from ropewalk.short import short
 from ropewalk.tables.principal import finite_rows
-from ropewalk.tables.sample import Chosen
+from ropewalk.tables.sample import RowSample
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +23,7 @@ STRETCH = 8192
 
 @short
 @dataclass(frozen=True, slots=True)
-class Written:
+class ExportedFile:
     """An export: the file or folder, its bytes, its rows; `said` is what else must be known."""
 
     path: Path
@@ -53,7 +53,7 @@ class Finite:
         return (f"left out, holding NaN, infinity or numbers beyond fp32's squares: rows {named}",)
 
 
-def finite(table: EmbeddingTable, chosen: Chosen) -> Finite:
+def finite(table: EmbeddingTable, chosen: RowSample) -> Finite:
     """Look through the chosen rows. Raises UsageError where none is finite."""
     import torch
 

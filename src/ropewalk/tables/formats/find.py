@@ -9,11 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ropewalk.errors import ModelFileError
-from ropewalk.tables.formats.base import Checkpoint
 from ropewalk.tables.formats.gguf import open_gguf
-from ropewalk.tables.formats.npy import open_npy
-from ropewalk.tables.formats.npz import open_npz
+from ropewalk.tables.formats.npy import open_npy, open_npz
 from ropewalk.tables.formats.safetensors import open_file, open_files, open_index
+from ropewalk.tables.formats.shards import Checkpoint
 from ropewalk.tables.formats.torch_file import open_torch, open_torch_index
 
 TORCH = (".bin", ".pt", ".pth", ".ckpt")

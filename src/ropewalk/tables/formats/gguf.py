@@ -19,7 +19,7 @@ from ropewalk.dialects.gguf.types import TENSOR_TYPES
 from ropewalk.errors import MissingPartError, ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array
 from ropewalk.short import short
-from ropewalk.tables.formats.base import no_such, plain_matrix, two_axes
+from ropewalk.tables.formats.shards import no_such, plain_matrix, two_axes
 from ropewalk.tables.stored import Decode, FileMatrix, Reads
 
 _PART = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<parts>\d{5})\.gguf")

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.kernels.arrays import Array, as_array
 from ropewalk.short import short
-from ropewalk.tables.formats.base import AGAIN, two_axes
-from ropewalk.tables.formats.float8 import refuse_scaled
-from ropewalk.tables.formats.shards import Shards, index_homes
+from ropewalk.tables.formats.safetensors import refuse_scaled
+from ropewalk.tables.formats.shards import AGAIN, Shards, index_homes, two_axes
 from ropewalk.tables.stored import Reads, Way, check_way
 
 if TYPE_CHECKING:

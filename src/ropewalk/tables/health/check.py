@@ -7,7 +7,6 @@ health.undertrained.candidates[0].reason
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,16 +16,21 @@ from typing import TYPE_CHECKING
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.kernels.arrays import as_tensor
 from ropewalk.short import short, short_with
-from ropewalk.tables.health.drift import Drift, drift_of
-from ropewalk.tables.health.duplicates import Duplicates, duplicates_of
+from ropewalk.tables.health.drift import HeadDrift, drift_of
 from ropewalk.tables.health.isotropy import Isotropy, isotropy_of
-from ropewalk.tables.health.nearest import NEIGHBOURS, Nearest, draw, nearest_of
-from ropewalk.tables.health.norms import Norms, norms_of
-from ropewalk.tables.health.roundtrip import RoundTrip, round_trip
-from ropewalk.tables.health.scan import Scan, Stretch, scan, tile_rows
+from ropewalk.tables.health.nearest import (
+    NEIGHBOURS,
+    Duplicates,
+    NearestRows,
+    draw,
+    duplicates_of,
+    nearest_of,
+)
+from ropewalk.tables.health.scan import Norms, RowStretch, Scan, norms_of, scan, tile_rows
 from ropewalk.tables.health.undertrained import Head, Undertrained, undertrained_of
-from ropewalk.tables.health.unused import KnownUnused, known_unused
+from ropewalk.tables.health.unused import KnownUnused, RoundTrip, known_unused, round_trip
 from ropewalk.tables.principal import Axes, Spread, spread_of
+from ropewalk.tables.roles import output_biases
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,18 +40,13 @@ if TYPE_CHECKING:
 SAMPLE = 1024
 TOP = 10
 
-_BIAS = re.compile(
-    r"(?:.*\.)?(?:lm_head|embed_out|output_projection)(?:\.decoder)?\.bias"
-    r"|(?:.*\.)?cls\.predictions(?:\.decoder)?\.bias|output\.bias"
-)
-
 Tell = Callable[[str], None]
 """Takes a line for whoever waits."""
 
 
 @short
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HealthOptions:
     """How to look: `top` rows named in each list, `sample` rows drawn with `seed`.
 
     `all_rows` counts rows without a token, too; `unused` are rows known never to have been used.
@@ -82,26 +81,26 @@ class Health:
     width: int
     tokens: int | None
     coverage: str
-    asked: Asked
+    asked: HealthOptions
     counted: int
     sampled: int
-    without_token: Stretch
+    without_token: RowStretch
     tokens_without_row: int
-    zero: Stretch
-    not_finite: Stretch
-    oversized: Stretch
+    zero: RowStretch
+    not_finite: RowStretch
+    oversized: RowStretch
     norms: Norms | None
     duplicates: Duplicates
     round_trip: RoundTrip | None
     undertrained: Undertrained | None
     isotropy: Isotropy | None
-    drift: Drift | None
-    nearest: Nearest | None
+    drift: HeadDrift | None
+    nearest: NearestRows | None
     seconds: dict[str, float] = field(compare=False)
 
 
 def check_health(
-    table: EmbeddingTable, asked: Asked | None = None, tell: Tell | None = None
+    table: EmbeddingTable, asked: HealthOptions | None = None, tell: Tell | None = None
 ) -> Health:
     """Ask everything of an input table or an output head; `tell` is told what takes long.
 
@@ -114,13 +113,13 @@ def check_health(
             f"{table.name} is a table of positions, and health asks of tokens; its command is: "
             "ropewalk table MODEL positions"
         )
-    return _Check(table, asked or Asked(), tell or (lambda _: None)).all()
+    return _Check(table, asked or HealthOptions(), tell or (lambda _: None)).all()
 
 
 class _Check:
     """One table under question: what several answers share, and the clock."""
 
-    def __init__(self, table: EmbeddingTable, asked: Asked, tell: Tell) -> None:
+    def __init__(self, table: EmbeddingTable, asked: HealthOptions, tell: Tell) -> None:
         self.table, self.asked, self.tell = table, asked, tell
         self.seconds: dict[str, float] = {}
 
@@ -190,7 +189,7 @@ class _Check:
         with self.timed("covariance"):
             return spread_of(table.tiles(tile_rows(table)), table.width, counted)
 
-    def drift(self, found: Scan, counted: Tensor) -> tuple[Drift | None, EmbeddingTable | None]:
+    def drift(self, found: Scan, counted: Tensor) -> tuple[HeadDrift | None, EmbeddingTable | None]:
         """The drift between the two tables, and the head where it is a table of its own."""
         tables, top = self.table.tables, self.asked.top
         if self.table.role != "input":
@@ -198,7 +197,7 @@ class _Check:
         try:
             sentence, name, tied = tables.tie.sentence, tables.tie.head, tables.tie.tied
         except ModelFileError as error:
-            return Drift(str(error), None, None, 0, 0, None, (), None, ()), None
+            return HeadDrift(str(error), None, None, 0, 0, None, (), None, ()), None
         if name is None or name == self.table.name:
             return drift_of(found, None, counted, sentence, top), None
         try:
@@ -238,10 +237,8 @@ class _Check:
     def bias(self) -> Tensor | None:
         """The output bias (rows,) fp32, None where none is stored that has a number a row."""
         checkpoint = self.table.tables.checkpoint
-        for name in checkpoint.names():
-            if _BIAS.fullmatch(name) and checkpoint.shape(name) == (self.table.rows,):
-                return as_tensor(checkpoint.matrix(name).whole()[0]).float()
-        return None
+        names = output_biases(checkpoint, self.table.rows)
+        return as_tensor(checkpoint.matrix(names[0]).whole()[0]).float() if names else None
 
     def estimate(self, queries: int, rows: int) -> None:
         """Tell how long the neighbours take, by the rate at which the covariance was made."""

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.short import short
-from ropewalk.tables.health.norms import quantiles
-from ropewalk.tables.health.scan import Ranked, Scan, tile_rows
+from ropewalk.tables.health.scan import Ranked, Scan, quantiles, tile_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Drift:
+class HeadDrift:
     """Of input and output tables. `sentence` says whether they are tied, and why it is known.
 
     `equal`: the same bits; None where there is nothing to compare. `compared` rows have a
@@ -44,7 +43,7 @@ class Drift:
 
 def drift_of(
     found: Scan, head: EmbeddingTable | None, counted: Tensor, sentence: str, top: int
-) -> Drift:
+) -> HeadDrift:
     """Compare the rows `counted` (rows,) bool of the table of `found` with those of `head`.
 
     `head` is None where none is stored, or has the shape of the table; `sentence` is what the
@@ -53,15 +52,15 @@ def drift_of(
     import torch
 
     if head is None:
-        return Drift(sentence, None, None, 0, 0, None, (), None, ())
+        return HeadDrift(sentence, None, None, 0, 0, None, (), None, ())
     cosines, norms, equal = _by_row(found.table, head)
     known = counted & cosines.isfinite()
     rows = known.nonzero().flatten()
     lost = int(counted.sum()) - len(rows)
     if not len(rows):
-        return Drift(sentence, head.name, equal, 0, lost, None, (), None, ())
+        return HeadDrift(sentence, head.name, equal, 0, lost, None, (), None, ())
     least = torch.argsort(cosines[rows], stable=True)[:top]
-    return Drift(
+    return HeadDrift(
         sentence,
         head.name,
         equal,

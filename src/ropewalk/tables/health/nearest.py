@@ -1,4 +1,8 @@
-"""Near duplicates and hubs, from the nearest rows of a seeded sample.
+"""Equal rows, near duplicates and hubs: the first from all rows, the others from a seeded sample.
+
+Equal rows are found by digests of all rows and confirmed number by number. Tokens whose rows are
+equal cannot be told apart by a model; rows that were initialised together and never trained are
+often equal.
 
 k-occurrence N_k(x) is how often row x is among the k nearest of the others; in many dimensions a
 few rows, the hubs, are near to everything (Radovanovic et al., JMLR 11, 2010). Here near is by
@@ -7,16 +11,27 @@ cosine. The names of the figures are those of Feldbauer & Flexer (Knowl. Inf. Sy
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ropewalk.short import short
-from ropewalk.tables.health.norms import quantiles
-from ropewalk.tables.health.scan import Ranked, Scan
-from ropewalk.tables.near import Neighbours, neighbours
+from ropewalk.tables.health.scan import (
+    Named,
+    Ranked,
+    RowStretch,
+    Scan,
+    quantiles,
+    ranges,
+    tile_rows,
+)
+from ropewalk.tables.search import Neighbours, neighbours
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ropewalk.tables.open import EmbeddingTable
 
 NEIGHBOURS = 10
 """k of N_k, or all other rows where there are fewer."""
@@ -28,7 +43,7 @@ NEAR = 0.99
 
 @short
 @dataclass(frozen=True, slots=True)
-class Pair:
+class NearPair:
     """A sampled row and its nearest other row, with their cosine."""
 
     row: int
@@ -53,7 +68,7 @@ class NearDuplicates:
     threshold: float
     near: int
     quantiles: tuple[tuple[float, float], ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[NearPair, ...]
 
 
 @short
@@ -98,7 +113,7 @@ class Hubness:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class NearestRows:
     """What the nearest rows of a sample tell."""
 
     duplicates: NearDuplicates
@@ -117,7 +132,7 @@ def draw(counted: Tensor, size: int, seed: int) -> Tensor:
 
 def nearest_of(
     found: Scan, counted: Tensor, drawn: Tensor, vectors: Tensor, top: int
-) -> Nearest | None:
+) -> NearestRows | None:
     """Near duplicates and hubs from the rows `drawn` (q,), whose numbers are `vectors` (q, width).
 
     `counted` (rows,) bool are the rows that may be neighbours. None where there is no other row.
@@ -141,7 +156,7 @@ def nearest_of(
         graph,
         _busiest(found, near.ids, len(ids), top),
     )
-    return Nearest(_duplicates(found, ids, near, top), hubness)
+    return NearestRows(_duplicates(found, ids, near, top), hubness)
 
 
 def occurrences_among(vectors: Tensor, k: int) -> Occurrences | None:
@@ -221,7 +236,7 @@ def _busiest(found: Scan, ids: Tensor, queries: int, top: int) -> tuple[Ranked, 
 def _duplicates(found: Scan, ids: list[int], near: Neighbours, top: int) -> NearDuplicates:
     label = found.table.label
     pairs = [
-        Pair(row, label(row), other, label(other), cosine)
+        NearPair(row, label(row), other, label(other), cosine)
         for row, other, cosine in zip(
             ids, near.ids[:, 0].tolist(), near.scores[:, 0].tolist(), strict=True
         )
@@ -236,3 +251,56 @@ def _duplicates(found: Scan, ids: list[int], near: Neighbours, top: int) -> Near
         quantiles(near.scores[:, 0]),
         tuple(pairs[:top]),
     )
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """Groups of rows with the same bits, the largest first, then by their first row.
+
+    `groups` and `rows` count all of them, `largest` shows some. Zero rows and rows with NaN or
+    infinity have answers of their own and are in no group. Quantised rows are compared as they
+    are handed out, in fp32.
+    """
+
+    groups: int
+    rows: int
+    largest: tuple[RowStretch, ...]
+
+
+def duplicates_of(found: Scan, top: int, named: int = 6) -> Duplicates:
+    """All groups of equal rows, the `top` largest shown with up to `named` of their rows."""
+    by_digest: defaultdict[bytes, list[int]] = defaultdict(list)
+    for row in (found.finite & ~found.zero).nonzero().flatten().tolist():
+        by_digest[found.digests[row]].append(row)
+    groups = [
+        group
+        for rows in by_digest.values()
+        if len(rows) > 1
+        for group in _confirmed(found.table, rows)
+    ]
+    groups.sort(key=lambda rows: (-len(rows), rows[0]))
+    shown = tuple(RowStretch(len(g), ranges(g), _names(found, g, named)) for g in groups[:top])
+    return Duplicates(len(groups), sum(map(len, groups)), shown)
+
+
+def _names(found: Scan, rows: list[int], named: int) -> tuple[Named, ...]:
+    return found.named(rows[:named])
+
+
+def _confirmed(table: EmbeddingTable, rows: list[int]) -> Iterator[list[int]]:
+    """Rows of one digest, apart where their bits differ after all."""
+    import torch
+
+    size = tile_rows(table)
+    while len(rows) > 1:
+        first = table[rows[0]].view(torch.uint8)
+        same, other = [rows[0]], []
+        for start in range(1, len(rows), size):
+            part = rows[start : start + size]
+            equal = (table[part].view(torch.uint8) == first).all(1).tolist()
+            same += [row for row, is_same in zip(part, equal, strict=True) if is_same]
+            other += [row for row, is_same in zip(part, equal, strict=True) if not is_same]
+        if len(same) > 1:
+            yield same
+        rows = other

@@ -2,20 +2,24 @@
 
 After Land & Bartolo, "Fishing for Magikarp", arXiv 2405.05417: where the output head is a table of
 its own, the norm of the input row comes first, and distances to the mean of known-unused rows are
-taken in the head; where the two are one, the distances in it. Whether a candidate is one only a
-model's answers can tell.
+taken in the head; where the two are one, the distances in it. Rows of unused tokens get the same
+small pushes in every step, so that they end up near each other; a row near their mean was hardly
+used either (section 3.2). The distances are taken of the rows as they are, without the mean of all
+rows, and without their first principal component, which hides the rest in some tables. (The mean
+of all rows cancels out of an L2 distance.) Whether a candidate is one only a model's answers can
+tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ropewalk.short import short
-from ropewalk.tables.health.indicators import Indicator, reference_of, scores_of
-from ropewalk.tables.health.scan import Scan
-from ropewalk.tables.health.unused import KnownUnused, Source
+from ropewalk.tables.health.scan import Scan, tile_rows
+from ropewalk.tables.health.unused import KnownUnused, UnusedSource
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +38,7 @@ CAVEAT = (
 
 @short
 @dataclass(frozen=True, slots=True)
-class Score:
+class IndicatorScore:
     """One indicator of one row: its value, and the share of tokens that score no more.
 
     Both None where the row has no direction, as the indicator looks at it.
@@ -47,14 +51,14 @@ class Score:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class UndertrainedToken:
     """A token and why it is a candidate; `scores` has the ranking indicator first."""
 
     row: int
     label: str
     kind: str
     reason: str
-    scores: tuple[Score, ...]
+    scores: tuple[IndicatorScore, ...]
 
 
 @short
@@ -73,11 +77,11 @@ class Undertrained:
     ranked_by: str
     tensor: str | None
     unused: int
-    sources: tuple[Source, ...]
+    sources: tuple[UnusedSource, ...]
     cohesion: float | None
     lowest: int
     agreed: int
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[UndertrainedToken, ...]
     caveat: str = CAVEAT
 
 
@@ -135,14 +139,14 @@ def undertrained_of(
     made = []
     for place in by:
         scores = tuple(
-            Score(i.value, _number(values[place]), _number(share[place]))
+            IndicatorScore(i.value, _number(values[place]), _number(share[place]))
             for i, values, share in zip(order, columns, shares, strict=True)
         )
         row = int(rows[place])
         judging = [scores[at] for at in judges]
         reason = _reason(judging, len(rows), unused.count, row in unreachable)
         label = found.table.label(row)
-        made.append(Candidate(row, label, found.kind(row), reason, scores))
+        made.append(UndertrainedToken(row, label, found.kind(row), reason, scores))
     return Undertrained(
         len(rows),
         order[0].value,
@@ -177,7 +181,7 @@ def _number(value: Tensor) -> float | None:
     return float(value) if bool(value.isfinite()) else None
 
 
-def _reason(scores: Sequence[Score], tokens: int, unused: int, unreachable: bool) -> str:
+def _reason(scores: Sequence[IndicatorScore], tokens: int, unused: int, unreachable: bool) -> str:
     first = scores[0]
     low = sum(score.share is not None and score.share <= LOWEST for score in scores)
     to = f" to the mean of {unused:,} known-unused rows" if "distance" in first.indicator else ""
@@ -188,3 +192,109 @@ def _reason(scores: Sequence[Score], tokens: int, unused: int, unreachable: bool
         *(["its own tokenizer never makes it"] if unreachable else []),
     ]
     return "; ".join(parts)
+
+
+class Indicator(StrEnum):
+    """What a row is scored by; less is less trained."""
+
+    NORM = "L2 norm"
+    COSINE = "cosine distance"
+    COSINE_MEAN = "cosine distance, mean removed"
+    COSINE_AXIS = "cosine distance, 1st PC removed"
+    DISTANCE = "L2 distance"
+    DISTANCE_AXIS = "L2 distance, 1st PC removed"
+    BIAS = "output bias"
+
+
+@short
+@dataclass(frozen=True)
+class Reference:
+    """The mean of the known-unused rows, and what is taken off rows before they are compared.
+
+    `unused`, `mean` and `axis` (width,) fp64: the mean of the unused rows, that of all counted
+    rows, and the unit vector of their widest spread about the mean.
+    """
+
+    unused: Tensor
+    mean: Tensor
+    axis: Tensor
+
+    def scores(self, rows: Tensor) -> dict[Indicator, Tensor]:
+        """The distances of rows (n, width) from the unused mean, (n,) fp64 each.
+
+        NaN where a row, or the unused mean, has no direction once something is taken off.
+        """
+        import torch
+
+        wide = rows.float()
+        unused, mean, axis = self.unused.float(), self.mean.float(), self.axis.float()
+        squares, apart, moved = (
+            torch.linalg.vector_norm(part, dim=1).double().square()
+            for part in (wide, wide - unused, wide - mean)
+        )
+        along, unused_along = (wide @ axis).double(), self.unused @ self.axis
+        unused_square = self.unused.square().sum()
+        flat_apart = (apart - (along - unused_along).square()).clamp(min=0.0)
+        flat = _rest(squares, along.square())
+        unused_flat = _rest(unused_square, unused_along.square())
+        return {
+            Indicator.COSINE: _cosine_distance(apart, squares, unused_square),
+            Indicator.COSINE_MEAN: _cosine_distance(
+                apart, moved, (self.unused - self.mean).square().sum()
+            ),
+            Indicator.COSINE_AXIS: _cosine_distance(flat_apart, flat, unused_flat),
+            Indicator.DISTANCE: apart.sqrt(),
+            Indicator.DISTANCE_AXIS: flat_apart.sqrt(),
+        }
+
+
+def reference_of(table: EmbeddingTable, unused: Tensor, mean: Tensor, axis: Tensor) -> Reference:
+    """The reference of a table whose rows `unused` (rows,) bool are known; one at least.
+
+    `mean` and `axis` (width,) fp64 as in Reference.
+    """
+    import torch
+
+    total = torch.zeros(table.width, dtype=torch.float64)
+    for part in unused.nonzero().flatten().split(tile_rows(table)):
+        total += table[part.tolist()].sum(0, dtype=torch.float64)
+    return Reference(total / unused.sum(), mean, axis)
+
+
+def scores_of(table: EmbeddingTable, reference: Reference) -> dict[Indicator, Tensor]:
+    """Every row's distances, (rows,) fp64 each; NaN for rows without direction."""
+    import torch
+
+    found: dict[Indicator, Tensor] = {}
+    for start, rows in table.tiles(tile_rows(table)):
+        for indicator, scores in reference.scores(rows).items():
+            if indicator not in found:
+                found[indicator] = torch.empty(table.rows, dtype=torch.float64)
+            found[indicator][start : start + len(rows)] = scores
+    return found
+
+
+_LOST = 1e-5
+"""What is left of a square after so much of it is taken off is rounding."""
+
+
+def _rest(square: Tensor, taken: Tensor) -> Tensor:
+    """What is left of squares, NaN where only rounding is."""
+    import torch
+
+    left = square - taken
+    return torch.where(left > _LOST * square, left, torch.nan)
+
+
+def _cosine_distance(apart: Tensor, squares: Tensor, to_square: Tensor) -> Tensor:
+    """1 - cosine from squares: of the distance (n,), of the rows (n,), and of what it is taken to.
+
+    |w - u|^2 = (|w| - |u|)^2 + 2 |w| |u| (1 - cos), which keeps small distances exact, where 1 -
+    cos itself is rounding.
+    """
+    import torch
+
+    lengths, length = squares.sqrt(), to_square.sqrt()
+    turned = (apart - (lengths - length).square()).clamp(min=0.0)
+    distance = turned / (2 * lengths * length)
+    return torch.where(distance.isfinite(), distance, torch.nan)

@@ -1,4 +1,4 @@
 """Tables scored by benchmarks people know: pairs of words judged by people, and analogies.
 
-`datasets` reads them, `lookup` says which row a word is, `pairs` and `analogies` score.
+`datasets` reads them, `lookup` says which row a word is, `benchmarks` scores.
 """

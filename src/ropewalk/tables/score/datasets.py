@@ -27,7 +27,7 @@ PACKED = {
 
 @short
 @dataclass(frozen=True, slots=True)
-class Pair:
+class JudgedPair:
     """Two words and what people said of them."""
 
     one: str
@@ -42,12 +42,12 @@ class PairSet:
 
     name: str
     source: str
-    pairs: tuple[Pair, ...]
+    pairs: tuple[JudgedPair, ...]
 
 
 @short
 @dataclass(frozen=True, slots=True)
-class Question:
+class AnalogyQuestion:
     """`a` is to `b` as `c` is to `expected`."""
 
     section: str
@@ -64,7 +64,7 @@ class AnalogySet:
 
     name: str
     source: str
-    questions: tuple[Question, ...]
+    questions: tuple[AnalogyQuestion, ...]
 
 
 def packed_file(name: str) -> Path:
@@ -117,7 +117,7 @@ def read_analogies(path: Path, name: str | None = None) -> AnalogySet:
             raise ModelFileError(
                 f"{path}, line {number}: {line!r:.80} stands before the first `: section`"
             )
-        questions.append(Question(section, *words))
+        questions.append(AnalogyQuestion(section, *words))
     if not questions:
         raise ModelFileError(f"{path} holds no question; a line is four words, under `: section`")
     return AnalogySet(name or path.stem, str(path), tuple(questions))
@@ -135,7 +135,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line.strip("\r")
 
 
-def _pair(path: Path, number: int, line: str) -> Pair:
+def _pair(path: Path, number: int, line: str) -> JudgedPair:
     mark = next((m for m in "\t,;" if m in line), None)
     fields = [field.strip() for field in line.split(mark)]
     if len(fields) == 3 and all(fields):
@@ -144,7 +144,7 @@ def _pair(path: Path, number: int, line: str) -> Pair:
         except ValueError:
             judged = math.nan
         if math.isfinite(judged):
-            return Pair(fields[0], fields[1], judged)
+            return JudgedPair(fields[0], fields[1], judged)
     raise ModelFileError(
         f"{path}, line {number}: {line!r:.80} is no pair; a line is word, word and a number, apart "
         "by tabs, commas or spaces (a comment begins with #)"

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from ropewalk.errors import UsageError
 from ropewalk.short import short
-from ropewalk.tables.vocabulary import Kind, Vocabulary
+from ropewalk.tables.vocabulary import TokenKind, Vocabulary
 
 if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
 
 
-class Spelling(StrEnum):
+class SpacingRule(StrEnum):
     """Which token a word is: with a space before it, bare, or the first of the two that is."""
 
     EITHER = "either"
@@ -31,7 +31,7 @@ class Spelling(StrEnum):
 
 @short
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundWord:
     """The rows of a word, one or its pieces', and how it was spelled: "space before", "bare" or
     "pieces".
     """
@@ -48,11 +48,11 @@ class Lookup:
     """
 
     table: EmbeddingTable
-    spelling: Spelling = Spelling.EITHER
+    spelling: SpacingRule = SpacingRule.EITHER
     fold: bool = False
     pieces: Callable[[str], list[int]] | None = None
     used: Counter[str] = field(default_factory=Counter, init=False)
-    _known: dict[str, Found | None] = field(default_factory=dict, init=False)
+    _known: dict[str, FoundWord | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if self.table.vocabulary is None:
@@ -63,7 +63,7 @@ class Lookup:
         self._vocabulary = self.table.vocabulary
         self._words, self._folded = _words(self._vocabulary, self.table.rows)
 
-    def __call__(self, word: str) -> Found | None:
+    def __call__(self, word: str) -> FoundWord | None:
         """The rows of a word; None where the vocabulary lacks it."""
         if word not in self._known:
             found = self._known[word] = self._find(word)
@@ -80,22 +80,22 @@ class Lookup:
         """Every row that spells this word, whatever its case and space."""
         return tuple(self._folded.get(word.casefold(), ()))
 
-    def _find(self, word: str) -> Found | None:
+    def _find(self, word: str) -> FoundWord | None:
         for form, key in self._keys(word):
             rows = [row for row in self._vocabulary.ids(key) if row < self.table.rows]
             if rows:
-                return Found((rows[0],), form)
+                return FoundWord((rows[0],), form)
         if self.fold:
             for form, wanted in self._forms():
                 for row in self._folded.get(word.casefold(), ()):
                     token = self._vocabulary.tokens[row]
                     if token is not None and token.key.startswith(b" ") is wanted:
-                        return Found((row,), form)
+                        return FoundWord((row,), form)
         if self.pieces is not None:
             # As the word stands in a sentence, but for vocabularies whose tokenizer adds the space.
-            rows = self.pieces(f" {word}" if self.spelling is not Spelling.BARE else word)
+            rows = self.pieces(f" {word}" if self.spelling is not SpacingRule.BARE else word)
             if rows and max(rows) < self.table.rows:
-                return Found(tuple(rows), "pieces")
+                return FoundWord(tuple(rows), "pieces")
         return None
 
     def _keys(self, word: str) -> list[tuple[str, bytes]]:
@@ -108,9 +108,9 @@ class Lookup:
         if self._vocabulary.scheme in ("wordpiece", "plain"):
             return [bare]
         return {
-            Spelling.EITHER: [spaced, bare],
-            Spelling.SPACED: [spaced],
-            Spelling.BARE: [bare],
+            SpacingRule.EITHER: [spaced, bare],
+            SpacingRule.SPACED: [spaced],
+            SpacingRule.BARE: [bare],
         }[self.spelling]
 
 
@@ -119,7 +119,7 @@ def _words(vocabulary: Vocabulary, rows: int) -> tuple[dict[str, list[int]], dic
     exact: dict[str, list[int]] = {}
     folded: dict[str, list[int]] = {}
     for row, token in enumerate(vocabulary.tokens[:rows]):
-        if token is None or token.kind is not Kind.TEXT:
+        if token is None or token.kind is not TokenKind.TEXT:
             continue
         try:
             word = token.key.decode().removeprefix(" ")

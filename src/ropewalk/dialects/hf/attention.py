@@ -1,0 +1,184 @@
+"""What a configuration does to attention scores beside 1/sqrt(head_dim)."""
+
+from __future__ import annotations
+
+import math
+
+from ropewalk.dialects.hf.defaults import (
+    AlibiFacts,
+    BucketFacts,
+    Facts,
+    LearnedFacts,
+    RotaryFacts,
+    SinusoidalFacts,
+)
+from ropewalk.dialects.hf.length_keys import ORIGINAL
+from ropewalk.dialects.hf.rotation import heads_of, width_of
+from ropewalk.dialects.values import Notes, Section
+from ropewalk.rope.frequencies import yarn_mscale
+from ropewalk.rope.scaling import Scaling, Yarn
+from ropewalk.rope.spec import (
+    PLAIN_SOFTMAX,
+    Alibi,
+    Encoding,
+    LearnedPositions,
+    Length,
+    NoPosition,
+    RelativeBuckets,
+    Sinusoidal,
+    SoftmaxRule,
+)
+
+_UNDIVIDED = ("gemma3n", "gemma4", "diffusion_gemma", "embedding_gemma2")
+_SCALED_BY_SCALAR = ("gemma2", "gemma3_text", "vaultgemma")
+_BETA_MODELS = ("mistral4", "ministral3")
+
+
+# Zamba2's heads are twice as wide as usual, and scaled as if they were not.
+WIDE_HEADS = SoftmaxRule(math.sqrt(2.0), "1/sqrt(head_dim / 2)")
+
+
+def read_softmax(
+    config: Section,
+    rope: Section,
+    facts: RotaryFacts,
+    model_type: str,
+    scaling: Scaling,
+    head_dim: int | None,
+    *,
+    rotated: bool,
+) -> SoftmaxRule:
+    """The rule for one group of layers; `rotated` says whether they have rotary encoding."""
+    factor, rule = _factor(config, facts, model_type, scaling, head_dim)
+    softcap = config.number("attn_logit_softcapping")
+    if softcap is None and "attn_logit_softcapping" not in config.values:
+        softcap = facts.softcap
+    return SoftmaxRule(
+        factor=factor,
+        rule=rule,
+        softcap=softcap,
+        temperature=_temperature(config, rope, model_type, rotated=rotated),
+        sinks=facts.sinks,
+    )
+
+
+def _factor(
+    config: Section,
+    facts: RotaryFacts,
+    model_type: str,
+    scaling: Scaling,
+    head_dim: int | None,
+) -> tuple[float, str]:
+    """What multiplies the usual scale, and the rule's words."""
+    if facts.mla and facts.squares_yarn and isinstance(scaling, Yarn) and scaling.mscale_all_dim:
+        # The attention code of these families puts YaRN's amplitude into the scale, squared:
+        # only part of each query turns, and a factor on cos and sin would miss the rest.
+        s, weight = scaling.factor, scaling.mscale_all_dim
+        return yarn_mscale(s, weight) ** 2, (
+            f"1/sqrt(head_dim) x m^2 with m = 0.1 x mscale_all_dim {weight:g} x ln {s:g} + 1"
+        )
+    if head_dim is None:
+        return PLAIN_SOFTMAX.factor, PLAIN_SOFTMAX.rule
+    if model_type == "zamba2":
+        return WIDE_HEADS.factor, WIDE_HEADS.rule
+    if model_type.startswith(_UNDIVIDED):
+        return math.sqrt(head_dim), "1: queries and keys are normalised, nothing is divided"
+    scalar = config.number("query_pre_attn_scalar")
+    if scalar is None and model_type in _SCALED_BY_SCALAR:
+        scalar = 256.0
+    if scalar is not None:
+        rule = f"1/sqrt(query_pre_attn_scalar {scalar:g}) in place of 1/sqrt({head_dim})"
+        return math.sqrt(head_dim / scalar), rule
+    multiplier = config.number("attention_multiplier")
+    if multiplier is not None and model_type.startswith("granite"):
+        rule = f"attention_multiplier {multiplier:g} in place of 1/sqrt({head_dim})"
+        return multiplier * math.sqrt(head_dim), rule
+    return PLAIN_SOFTMAX.factor, PLAIN_SOFTMAX.rule
+
+
+def _temperature(
+    config: Section, rope: Section, model_type: str, *, rotated: bool
+) -> tuple[float, float] | None:
+    """(floor_scale, attn_scale) of a query scale 1 + attn_scale ln(1 + floor(p / floor_scale))."""
+    if model_type == "llama4_text":
+        tuned = config.flag("attn_temperature_tuning")
+        if rotated or tuned is False:
+            return None
+        return config.number("floor_scale") or 8192.0, config.number("attn_scale") or 0.1
+    beta = rope.number("llama_4_scaling_beta", zero=True)
+    original = rope.length(ORIGINAL) or config.length(ORIGINAL)
+    if model_type in _BETA_MODELS and beta and original:
+        return float(original), beta
+    return None
+
+
+def read_unrotated(config: Section, facts: Facts, claimed: Length, notes: Notes) -> Encoding:
+    """The encoding of a family that does not rotate."""
+    match facts:
+        case AlibiFacts():
+            notes.note(
+                "alibi-sets-no-limit",
+                "ALiBi has no table that ends: the length key says what was promised, not where "
+                "the model stops",
+                "raise max_seq_len to run longer prompts" if config.has("max_seq_len") else "",
+            )
+            return _alibi(config)
+        case LearnedFacts(offset=offset, offset_counted=counted):
+            rows = usable_rows(facts, claimed)
+            if rows is not None:
+                notes.note(
+                    "hard-limit",
+                    f"positions are a learned table: position {rows} does not exist, and no "
+                    "rotary scaling can extend it"
+                    + (f" ({offset} rows of {claimed.source} serve no position)" * counted),
+                )
+            return LearnedPositions(rows, offset)
+        case SinusoidalFacts():
+            return Sinusoidal(claimed.tokens)
+        case BucketFacts():
+            return RelativeBuckets(
+                config.count("relative_attention_num_buckets") or facts.buckets,
+                config.count("relative_attention_max_distance") or facts.max_distance,
+            )
+        case _:
+            return NoPosition()
+
+
+def usable_rows(facts: LearnedFacts, claimed: Length) -> int | None:
+    """How many positions a learned table serves."""
+    if claimed.tokens is None:
+        return None
+    spare = facts.offset if facts.offset_counted else 0
+    return max(claimed.tokens - spare, 0)
+
+
+def _alibi(config: Section) -> Alibi:
+    """Slopes by the count of heads; MPT may restate the largest bias."""
+    attention = config.section("attn_config")
+    bias = attention.number("alibi_bias_max") if attention else None
+    return Alibi(heads_of(config)[1], 8.0 if bias is None else bias)
+
+
+def unrotated_softmax(config: Section, facts: Facts, model_type: str) -> SoftmaxRule:
+    """The softmax rule of families that do not rotate."""
+    width, heads = width_of(config)[1], heads_of(config)[1]
+    head = config.count("d_kv") or config.count("head_dim")
+    if head is None and width and heads:
+        head = max(width // heads, 1)
+    if head is None:
+        return PLAIN_SOFTMAX
+    if model_type == "zamba2":
+        return WIDE_HEADS
+    unscaled = isinstance(facts, BucketFacts) and not facts.scaled
+    if unscaled or model_type == "gpt_neo":
+        return SoftmaxRule(math.sqrt(head), "1: the scores are not divided by sqrt(head_dim)")
+    multiplier = config.number("attention_multiplier")
+    if multiplier is not None and model_type.startswith("granite"):
+        rule = f"attention_multiplier {multiplier:g} in place of 1/sqrt({head})"
+        return SoftmaxRule(multiplier * math.sqrt(head), rule)
+    attention = config.section("attn_config")
+    scale = attention.number("softmax_scale") if attention else None
+    if scale is not None:
+        rule = f"attn_config.softmax_scale {scale:g} in place of 1/sqrt({head})"
+        return SoftmaxRule(scale * math.sqrt(head), rule)
+    return PLAIN_SOFTMAX
