@@ -27,7 +27,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ropewalk.attention import attention, plan_attention
+from ropewalk.attention import attention
+from ropewalk.attention.run import AttentionCall, prepare
 from ropewalk.positions.alibi import Alibi
 
 REACH = 1.25
@@ -49,7 +50,8 @@ def candidates(q: Tensor, k: Tensor, v: Tensor, flex: bool) -> dict[str, Callabl
     """What is timed, by name."""
     heads, length = q.shape[1], q.shape[2]
     encoding, ids = Alibi(heads), torch.arange(length)
-    plan = plan_attention(q, k, v, encoding, position_ids=ids)
+    call = AttentionCall(q=q, k=k, v=v, encoding=encoding, position_ids=ids)
+    plan = prepare(call).plan
     assert plan.path == "features", plan
     bias = dense_bias(encoding, length)
     attend = functional.scaled_dot_product_attention

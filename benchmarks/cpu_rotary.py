@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.cpu_timing import Reach, Row, Runs, measure, row
-from ropewalk.kernels import rotate, rotate_
+from ropewalk.kernels import rotate
 from ropewalk.positions.rotary import Rotary
-from ropewalk.positions.tables_cache import ROTARY_TABLES
-from ropewalk.positions.turning import Tables
+from ropewalk.positions.rotary_tables import ROTARY_TABLES, Tables
 from ropewalk.rope import spec
 
 DIM = 128
@@ -73,7 +72,7 @@ def check(data: Data) -> None:
     """Ours in place and out of place, and transformers', against fp64."""
     theirs = eager(data)
     ours = rotate(data.q, data.k, data.cos, data.sin, "half")
-    placed = rotate_(data.q.clone(), data.k.clone(), data.cos, data.sin, "half")
+    placed = rotate(data.q.clone(), data.k.clone(), data.cos, data.sin, "half", in_place=True)
     exact = rotate(data.q.double(), data.k.double(), data.cos.double(), data.sin.double(), "half")
     for o, p, t, e in zip(ours, placed, theirs, exact, strict=True):
         assert torch.equal(o, p)
@@ -141,7 +140,7 @@ def beside_onnx(data: Data, rounds: int) -> Row:
     torch.testing.assert_close(out, expected, rtol=0, atol=1e-5)
     scratch = data.q.clone()
     times = measure(
-        {OURS: lambda: rotate_(scratch, scratch[:, :0], data.cos, data.sin, "half"), ONNX: run},
+        {OURS: lambda: rotate(scratch, None, data.cos, data.sin, "half", in_place=True), ONNX: run},
         rounds,
     )
     return row(
@@ -238,7 +237,9 @@ def one_token(rounds: int) -> Row:
         times = measure(
             {
                 OURS: lambda: rotate(data.q, data.k, data.cos, data.sin, "half"),
-                f"{OURS} in place": lambda: rotate_(data.q, data.k, data.cos, data.sin, "half"),
+                f"{OURS} in place": lambda: rotate(
+                    data.q, data.k, data.cos, data.sin, "half", in_place=True
+                ),
                 EAGER: lambda: eager(data),
             },
             rounds,
@@ -294,7 +295,7 @@ def simple_runs(data: Data) -> Runs:
     into = (torch.empty_like(data.q), torch.empty_like(data.k))
     q, k = data.q.clone(), data.k.clone()
     return {
-        OURS: lambda: rotate_(q, k, data.cos, data.sin, "half"),
+        OURS: lambda: rotate(q, k, data.cos, data.sin, "half", in_place=True),
         COPY: lambda: (into[0].copy_(data.q), into[1].copy_(data.k)),
         EAGER: lambda: eager(data),
     }

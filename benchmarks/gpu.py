@@ -37,7 +37,7 @@ from triton.errors import TritonError
 
 from benchmarks import gpu_checks as checks
 from ropewalk.attention import attention
-from ropewalk.kernels.triton import embedding, rotary
+from ropewalk.kernels.triton import lookup, rotate
 from ropewalk.positions.alibi import Alibi
 
 REACH = 0.85
@@ -135,10 +135,10 @@ def rotary_peers(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, compiled: bool)
             faster = torch.compile(apply)
             peers["transformers, compiled"] = partial(faster, q, k, wide_cos, wide_sin)
     if q.is_cuda and find_spec("flash_attn"):
-        turn = import_module("flash_attn.layers.rotary").apply_rotary_emb
+        theirs = import_module("flash_attn.layers.rotary").apply_rotary_emb
         q_t, k_t = (x.transpose(1, 2) for x in (q, k))
         c, s = cos.to(q.dtype), sin.to(q.dtype)
-        peers["flash-attn"] = lambda: (turn(q_t, c, s), turn(k_t, c, s))
+        peers["flash-attn"] = lambda: (theirs(q_t, c, s), theirs(k_t, c, s))
     if q.is_cuda and find_spec("liger_kernel"):
         # It writes onto q and k.
         liger = import_module("liger_kernel.ops.rope").LigerRopeFunction
@@ -168,9 +168,9 @@ def time_rotary(bench: Bench) -> None:
             runs: dict[str, Run] = {"copy": partial(target.copy_, source)}
             for layout in checks.LAYOUTS:
                 by = (q, k, cos, sin, layout)
-                runs[layout] = partial(checks.turned, *by)
-                runs[f"{layout}, in place"] = partial(checks.turned_in_place, *by)
-                runs[f"{layout}, backward"] = partial(checks.turned, *by, inverse=True)
+                runs[layout] = partial(checks.rotated, *by)
+                runs[f"{layout}, in place"] = partial(checks.rotated_in_place, *by)
+                runs[f"{layout}, backward"] = partial(checks.rotated, *by, inverse=True)
             medians = bench.medians(runs)
             moved = 2 * size * source.element_size()
             rate = moved / medians["copy"] / 1e6
@@ -189,9 +189,9 @@ def time_blocks(bench: Bench, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, co
     for heads, tokens, warps in (
         (1, rows, 4), (2, rows // 2, 4), (8, rows // 8, 4), (4, rows // 2, 8), (4, rows // 8, 4),
     ):  # fmt: skip
-        blocks = rotary.Blocks(heads, tokens, warps)
+        blocks = rotate.Blocks(heads, tokens, warps)
         runs: dict[str, Run] = {
-            layout: partial(checks.turned, q, k, cos, sin, layout, blocks=blocks)
+            layout: partial(checks.rotated, q, k, cos, sin, layout, blocks=blocks)
             for layout in checks.LAYOUTS
         }
         for layout, taken in bench.medians(runs).items():
@@ -205,7 +205,7 @@ def time_peers(bench: Bench, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> 
         if what:
             q, k, cos, sin = q[:1, :, -1:], k[:1, :, -1:], cos[-1:], sin[-1:]
         peers = bench.usable(rotary_peers(q, k, cos, sin, compiled=not bench.rehearse))
-        ours = partial(checks.turned, q, k, cos, sin, "half")
+        ours = partial(checks.rotated, q, k, cos, sin, "half")
         medians = bench.medians({"ours": ours, **peers})
         for peer in peers:
             name = f"rotary{what}, {str(q.dtype)[6:]}: times as fast as {peer}"
@@ -217,24 +217,20 @@ def time_peers(bench: Bench, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> 
 
 
 def time_embedding(bench: Bench) -> None:
-    """Lookup x scale + position beside the eager chain; the gradient by row beside the dense."""
+    """Lookup x scale + position beside the eager chain."""
     vocabulary, width, count = (40, 16, 12) if bench.rehearse else (128_256, 2048, 16_384)
     table = torch.randn(vocabulary, width, device=bench.device).bfloat16().requires_grad_()
     added = torch.randn(count, width, device=bench.device).bfloat16()
     ids = torch.randint(0, vocabulary, (2, count), device=bench.device)
     places = torch.arange(count, device=bench.device)
-    grad = torch.randn(2, count, width, device=bench.device).bfloat16()
     scale = math.sqrt(width)
-
-    def dense() -> object:
-        return torch.autograd.grad(functional.embedding(ids, table) * scale, table, grad)
 
     with torch.no_grad():
         medians = bench.medians(
             {
                 "alone": lambda: functional.embedding(ids, table),
                 "chain": lambda: functional.embedding(ids, table) * scale + added[places],
-                "ours": lambda: embedding.lookup(ids, table, scale, added, places),
+                "ours": lambda: lookup.lookup(ids, table, scale, added, places),
             }
         )
     ours = medians["ours"]
@@ -242,14 +238,6 @@ def time_embedding(bench: Bench) -> None:
               medians["alone"] / ours, "x", 1 / 1.3)  # fmt: skip
     bench.add("lookup x scale + position: times as fast as the chain", medians["chain"] / ours,
               "x", 2.5)  # fmt: skip
-    medians = bench.medians(
-        {
-            "dense": dense,
-            "ours": lambda: embedding.gradient_rows(grad, ids, vocabulary, -1, scale, grad.dtype),
-        }
-    )
-    bench.add("embedding gradient by row: times as fast as the dense, forward included",
-              medians["dense"] / medians["ours"], "x")  # fmt: skip
 
 
 def time_attention(bench: Bench) -> None:

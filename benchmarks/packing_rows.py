@@ -16,9 +16,8 @@ from benchmarks.closing import Row
 from benchmarks.cpu_timing import measure
 from ropewalk.attention import attention
 from ropewalk.attention.packed import register
-from ropewalk.packing.batch import PackedBatch, stack
 from ropewalk.packing.layout import Layout, block_mask
-from ropewalk.packing.pack import PackedRow, pack
+from ropewalk.packing.pack import PackedBatch, PackedRow, pack, stack
 from ropewalk.positions.nope import NoPosition
 
 Ids = np.ndarray[Any, Any]

@@ -41,8 +41,7 @@ from ropewalk.extension.tune.optimiser import adamw
 from ropewalk.extension.tune.settings import Mix, TuneSettings
 from ropewalk.extension.tune.world import World
 from ropewalk.models.resolve import read_spec, resolve
-from ropewalk.packing.batch import stack
-from ropewalk.packing.pack import Boundary, PackedRow, pack
+from ropewalk.packing.pack import Boundary, PackedRow, pack, stack
 from ropewalk.packing.texts import Text
 from ropewalk.packing.tokens import Encoder
 from ropewalk.proof.haystack import GeneratedHaystack

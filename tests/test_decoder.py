@@ -14,14 +14,16 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from ropewalk.decoder import Decoder, DecoderConfig, Position, register
 from ropewalk.errors import ConfigError, PositionError, RowError, TensorError, UsageError
 from ropewalk.packing.layout import Layout
+from ropewalk.rope.schedules import DynamicNtk, LongRope, Scaling
+from ropewalk.rope.spec import RotarySpec
 
 EVERY = get_args(Position)
 
 
-def _decoder(position: Position, *, reassert: bool = False) -> Any:
+def _decoder(position: Position, *, reassert: bool = False, layers: int = 2) -> Any:
     torch.manual_seed(0)
     config = DecoderConfig(
-        vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        vocab_size=64, hidden_size=32, num_hidden_layers=layers, num_attention_heads=4,
         position=position, trained_length=48, reassert=reassert,
     )  # fmt: skip
     model: Any = Decoder(config)
@@ -49,6 +51,28 @@ def test_reading_in_two_parts_is_reading_at_once(
     torch.testing.assert_close(
         model(ids[:, 12:], cache=cache).logits, model(ids).logits[:, 12:], atol=1e-5, rtol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [DynamicNtk(2.0, 8), LongRope((1.0,) * 4, (3.0,) * 4, 8, 4.0)],
+    ids=["ntk", "longrope"],
+)
+def test_a_schedule_that_moves_on_while_keys_are_cached_is_a_run_from_scratch(
+    scaling: Scaling, ids: Tensor
+) -> None:
+    # One block: in a second one, what earlier tokens hold would come from earlier schedules.
+    model = _decoder("rope", layers=1)
+    model.set_rotary(RotarySpec(8, 8, 10_000.0, scaling=scaling))
+    cache, seen = DynamicCache(config=model.config), 0
+    for end in (5, 8, 9, 12, 20):
+        stepped = model(ids[:, seen:end], cache=cache).logits[:, -1]
+        model_at = _decoder("rope", layers=1)
+        model_at.set_rotary(RotarySpec(8, 8, 10_000.0, scaling=scaling), end)
+        torch.testing.assert_close(stepped, model_at(ids[:, :end]).logits[:, -1])
+        seen = end
+    plain = _decoder("rope", layers=1)(ids).logits[:, -1]
+    assert (stepped - plain).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("position", EVERY)

@@ -115,7 +115,7 @@ def test_the_acceleration_of_the_readme_says_what_changed_and_keeps_the_logits(
     model, ids = LlamaForCausalLM(config).eval(), torch.arange(24)[None]
     names: dict[str, Any] = {"model": model, "ids": ids}
     exec(blocks()[1], names)  # noqa: S102  # our own words
-    assert "2 LlamaAttention turn by these kernels" in capsys.readouterr().out
+    assert "2 LlamaAttention rotate by these kernels" in capsys.readouterr().out
     assert torch.allclose(names["logits"], model(ids).logits, atol=1e-5)
 
 

@@ -27,7 +27,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from ropewalk.attention import attention
-from ropewalk.attention.given import query_mask, real_tokens
+from ropewalk.attention.visible import query_mask, real_tokens
 from ropewalk.dialects.hf.families import OWN_TYPE
 from ropewalk.errors import ConfigError, ScheduleError, UsageError
 from ropewalk.kernels.bounds import check_token_rows
@@ -166,7 +166,7 @@ class Block(GradientCheckpointingLayer):
         parts = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         q, k, v = parts.unbind(0)
         if where.cache is not None:
-            # Keys are kept un-rotated, so that any schedule may turn them later.
+            # Keys are kept un-rotated, so that any schedule may rotate them later.
             k, v = where.cache.update(k, v, self.layer)
         mixed = attention(
             q, k, v, where.encoding, position_ids=where.position_ids,
@@ -192,9 +192,14 @@ class _Where:
         segment_ids: Tensor | None,
         attention_mask: Tensor | None,
     ) -> None:
-        self.encoding, self.cache, self.segment_ids = encoding, cache, segment_ids
+        self.cache, self.segment_ids = cache, segment_ids
         batch, length = vectors.shape[:2]
         past = 0 if cache is None else int(cache.get_seq_length())
+        self.encoding = encoding
+        if isinstance(encoding, Rotary) and encoding.needs_length and encoding.length is None:
+            # The cache holds keys as they were before their rotation, so a schedule that moves on
+            # with the length rotates all of them anew, by the same frequencies as the queries.
+            self.encoding = encoding.at_length(past + length)
         if past and segment_ids is not None:
             raise UsageError(
                 "segment_ids were given together with a cache; packed rows are read at once"
@@ -331,7 +336,11 @@ class Decoder(PreTrainedModel, GenerationMixin):
         return found if return_dict in (None, True) else found.to_tuple()
 
     def set_rotary(self, rotary: spec.RotarySpec, length: int | None = None) -> None:
-        """Go on with another rotary schedule, at `length` tokens where it depends on that.
+        """Go on with another rotary schedule, also while keys are cached.
+
+        One that depends on length (dynamic, longrope) goes by `length` tokens or, without it, by
+        the tokens so far: keys are cached un-rotated, so each step rotates all of them as it does
+        its queries. (A cache of rotated keys takes `ropewalk.positions.rerotate` instead.)
 
         Nothing is trained. Raises ScheduleError where the decoder does not rotate, or heads have
         another size.

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from ropewalk.errors import UsageError
 from ropewalk.kernels.bounds import INTEGERS, check_token_ids, check_token_rows
 from ropewalk.kernels.embedding import lookup
+from ropewalk.kernels.reference import wide
 from ropewalk.positions.base import PositionEncoding
-from ropewalk.positions.exact import wide
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.short import short
@@ -128,7 +128,6 @@ class InputPath(nn.Module):
             weight,
             scale=None if self.scale is None else self.scale.multiplier(weight.dtype),
             padding_idx=self.table.padding_idx,
-            sparse=self.table.sparse,
             added=placing.rows,
             position_ids=placing.position_ids,
             added_padding_idx=placing.padding_idx,
@@ -188,6 +187,7 @@ def _is_plain(table: nn.Embedding) -> bool:
         and type(table.weight) in (nn.Parameter, Tensor)
         and table.max_norm is None
         and not table.scale_grad_by_freq
+        and not table.sparse
         and not hooked
     )
 

@@ -166,7 +166,7 @@ def test_falcon_by_eager_attention_adds_its_bias_twice_and_stays() -> None:
     assert "runs under attn_implementation='eager'" in str(handle)
 
 
-def test_a_falcon_that_turns_and_another_model_are_left_alone() -> None:
+def test_a_falcon_that_rotates_and_another_model_are_left_alone() -> None:
     assert "accelerate_rotary is for it" in str(accelerate_alibi(build("falcon", alibi=False)))
     other = accelerate_alibi(torch.nn.Linear(2, 2))
     assert str(other).endswith("This is no BLOOM, MPT or Falcon model; nothing is changed.")

@@ -44,9 +44,9 @@ SAMPLE = {
     "deepseek_v2": "pairs of neighbours",
     "llama4_text": "pairs of neighbours",
     "deepseek_v3": "pairs of neighbours, which leave as halves",
-    "nanochat": "pairs of halves, turned backwards",
+    "nanochat": "pairs of halves, rotated backwards",
 }
-"""A type for each way of turning that transformers has, and the words for it."""
+"""A type for each way of rotating that transformers has, and the words for it."""
 
 
 def distance(theirs: Tensor, ours: Tensor) -> float:
@@ -62,15 +62,15 @@ def logits_of(model: Any, ids: Tensor) -> Tensor:
 
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many tensors each call of the kernels turned."""
+    """How many tensors each call of the kernels rotated."""
     calls: list[int] = []
-    own: Callable[..., list[Tensor]] = vars(apply)["turn_all"]
+    own: Callable[..., list[Tensor]] = vars(apply)["_rotate"]
 
     def count(tensors: Any, *args: Any, **kwargs: Any) -> list[Tensor]:
         calls.append(len(tensors))
         return own(tensors, *args, **kwargs)
 
-    monkeypatch.setattr(apply, "turn_all", count)
+    monkeypatch.setattr(apply, "_rotate", count)
     return calls
 
 
@@ -95,7 +95,7 @@ def test_logits_stay_and_come_back(
 def test_a_wrong_rotation_would_show(tiny: BuildTiny, monkeypatch: pytest.MonkeyPatch) -> None:
     built = tiny("llama")
     accelerate_rotary(built.model)
-    monkeypatch.setattr(apply, "turn_all", lambda tensors, *_, **__: list(tensors))
+    monkeypatch.setattr(apply, "_rotate", lambda tensors, *_, **__: list(tensors))
     assert distance(built.logits, built.again()) > 1e-3
 
 
@@ -120,8 +120,8 @@ def test_every_causal_type_that_builds_quickly(tiny: BuildTiny) -> None:
             elif handle.stays:
                 without.append(f"{model_type}: {handle}")
         assert torch.equal(built.logits, built.again()), model_type
-    turning = len(families) + len(without)
-    sys.stdout.write(f"accelerated {len(families)} of {turning} families that turn\n")
+    rotating = len(families) + len(without)
+    sys.stdout.write(f"accelerated {len(families)} of {rotating} families that rotate\n")
     assert len(families) >= 100
     assert not without, without
 
@@ -245,7 +245,7 @@ def test_a_forward_replaced_on_the_module_stays(tiny: BuildTiny) -> None:
         assert "1 LlamaAttention stayed: its forward has been replaced" in str(handle)
 
 
-def test_a_model_that_turns_nothing_is_left_alone(tiny: BuildTiny) -> None:
+def test_a_model_that_rotates_nothing_is_left_alone(tiny: BuildTiny) -> None:
     handle = accelerate_rotary(tiny("gpt2").model)
     assert handle.changed == 0
     assert "nothing is changed" in str(handle)

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from ropewalk.attention import AttentionPlan
+from ropewalk.attention.run import AttentionCall, prepare
+from ropewalk.positions.base import PositionEncoding
+
 Rule = Callable[[int, int, int, int], float]
 """A number, or whether a key is seen, for batch row, head, query index and key index."""
+
+
+def plan_of(
+    q: Tensor, k: Tensor, v: Tensor, encoding: PositionEncoding, **options: Any
+) -> AttentionPlan:
+    """How `attention` computes a call of the same arguments."""
+    return prepare(AttentionCall(q=q, k=k, v=v, encoding=encoding, **options)).plan
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BloomConfig
 from transformers.models.bloom.modeling_bloom import BloomAttention, build_alibi_tensor
 
-from ropewalk.attention import attention, plan_attention
+from ropewalk.attention import attention
 from ropewalk.errors import UsageError
 from ropewalk.positions.alibi import Alibi
+from tests.attention.conftest import plan_of
 
 Draw = Callable[..., tuple[Tensor, Tensor, Tensor]]
 SCALE = 8**-0.5
@@ -48,7 +49,7 @@ def test_a_plain_row_is_the_loop(loop: Any, qkv: Draw, dtype: torch.dtype, start
     q, k, v = (x.to(dtype) for x in qkv(heads=6, kv_heads=2, length=N))
     ids = (torch.arange(N) + start).expand(2, -1)
     encoding = Alibi(6)
-    assert plan_attention(q, k, v, encoding, position_ids=ids).path == "features"
+    assert plan_of(q, k, v, encoding, position_ids=ids).path == "features"
     ours = attention(q, k, v, encoding, position_ids=ids)
     rule = penalty(encoding.slopes, ids, ids)
     close(ours, loop(q, k, v, bias=rule, seen=earlier, scale=SCALE))
@@ -62,7 +63,7 @@ def test_packed_rows_are_right_by_their_own_positions(loop: Any, qkv: Draw) -> N
     segment_ids = (ids == 0).cumsum(-1)
     encoding = Alibi(4)
     options: dict[str, Any] = {"position_ids": ids, "segment_ids": segment_ids}
-    assert plan_attention(q, k, v, encoding, **options).path == "masked features"
+    assert plan_of(q, k, v, encoding, **options).path == "masked features"
     ours = attention(q, k, v, encoding, **options)
 
     def seen(b: int, _h: int, i: int, j: int) -> bool:
@@ -192,7 +193,7 @@ def test_double_precision_errs_at_most_twice_as_much_as_the_dense_bias(
     bias = (-slopes * gaps).masked_fill(gaps < 0, float("-inf"))
     exact = in_long_doubles(q, k, v, bias)
     options: dict[str, Any] = {"position_ids": q_ids, "k_position_ids": k_ids}
-    assert plan_attention(q, k, v, encoding, **options).path == "masked features"
+    assert plan_of(q, k, v, encoding, **options).path == "masked features"
     ours = attention(q, k, v, encoding, **options)
     dense = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias[None])
     ours_errs, dense_errs = (abs(x.numpy() - exact) for x in (ours, dense))
@@ -204,7 +205,7 @@ def test_few_queries_have_a_dense_bias_in_double_precision_too() -> None:
     q, k, v = (torch.randn(1, 12, n, 8, dtype=torch.float64) for n in (1, 5000, 5000))
     ids, slopes = torch.arange(5000), torch.tensor(Alibi(12).slopes, dtype=torch.float64)
     options: dict[str, Any] = {"position_ids": ids[-1:], "k_position_ids": ids}
-    assert "1 x 12 x 1 x 5000 in fp64" in plan_attention(q, k, v, Alibi(12), **options).cost
+    assert "1 x 12 x 1 x 5000 in fp64" in plan_of(q, k, v, Alibi(12), **options).cost
     ours = attention(q, k, v, Alibi(12), **options)
     bias = -slopes.view(-1, 1, 1) * (4999 - ids)
     exact = (q @ k.mT * SCALE + bias).softmax(-1) @ v

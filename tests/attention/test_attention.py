@@ -9,16 +9,20 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from ropewalk.attention import attention, plan_attention
+from ropewalk.attention import attention
+from ropewalk.attention.run import AttentionCall
 from ropewalk.errors import PositionError, RopewalkError, UsageError
 from ropewalk.positions.alibi import Alibi
 from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.fire import Fire
 from ropewalk.positions.kerple import KerpleLog, KerplePower
 from ropewalk.positions.nope import NoPosition
+from ropewalk.positions.rotary import Rotary
 from ropewalk.positions.t5 import T5Bias
-from ropewalk.rope.spec import Window
+from ropewalk.rope.spec import RotarySpec, Window
+from tests.attention.conftest import plan_of
 
 Draw = Callable[..., tuple[Tensor, Tensor, Tensor]]
 SCALE = 8**-0.5
@@ -48,7 +52,7 @@ def test_a_bias_that_does_not_factor_is_the_loop_and_trains(
     ids = torch.tensor([[0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 4, 5]])
     encoding = build()
     options: dict[str, Any] = {"position_ids": ids, "segment_ids": segment_ids}
-    plan = plan_attention(q, k, v, encoding, **options)
+    plan = plan_of(q, k, v, encoding, **options)
     assert plan.path == "dense bias"
     assert "2 x 4 x 6 x 6 in fp32, 1.125 KiB" in plan.cost
     ours = attention(q, k, v, encoding, **options)
@@ -107,7 +111,7 @@ def test_a_mask_may_differ_by_row_head_query_and_key(loop: Any, qkv: Draw) -> No
         torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-5)
 
 
-class Turn(PositionEncoding):
+class Rotate(PositionEncoding):
     """Scales queries and keys by their positions, to see that each gets its own."""
 
     def rotate(
@@ -117,10 +121,10 @@ class Turn(PositionEncoding):
         return q * position_ids[:, None], k / (1 + keys[:, None])
 
 
-def test_queries_and_keys_are_turned_by_their_own_positions(loop: Any, qkv: Draw) -> None:
+def test_queries_and_keys_are_rotated_by_their_own_positions(loop: Any, qkv: Draw) -> None:
     q, k, v = qkv()
-    assert plan_attention(q, k, v, Turn(), position_ids=IDS).path == "sdpa"
-    ours = attention(q[:, :, 4:], k, v, Turn(), position_ids=IDS[4:], k_position_ids=IDS)
+    assert plan_of(q, k, v, Rotate(), position_ids=IDS).path == "sdpa"
+    ours = attention(q[:, :, 4:], k, v, Rotate(), position_ids=IDS[4:], k_position_ids=IDS)
     exact = loop(
         q[:, :, 4:] * IDS[4:, None], k / (1 + IDS[:, None]), v, bias=none, scale=SCALE,
         seen=lambda _b, _h, i, j: j <= i + 4,
@@ -213,7 +217,50 @@ def test_heads_without_channels_are_refused() -> None:
         attention(one, one, one, NoPosition(), position_ids=torch.tensor(3))
 
 
-def test_the_plan_takes_the_arguments_of_the_attention() -> None:
-    asked, planned = (inspect.signature(each).parameters for each in (attention, plan_attention))
-    assert list(asked.values()) == list(planned.values())
-    assert len(asked) > 10
+def test_a_call_is_the_arguments_of_attention_by_name_with_the_same_defaults() -> None:
+    asked = inspect.signature(attention).parameters.values()
+    given = inspect.signature(AttentionCall).parameters.values()
+    assert [(one.name, one.default) for one in asked] == [(one.name, one.default) for one in given]
+
+
+class Reads(TorchDispatchMode):
+    """Counts how often a value of a tensor is waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("build", "reads"),
+    [
+        (NoPosition, 1),
+        (lambda: Rotary(RotarySpec(8, 8, 10_000.0)), 1),
+        (lambda: T5Bias(4, bidirectional=False), 1),
+        # Once more: whether its features hold positions that far.
+        (lambda: Alibi(4), 2),
+    ],
+    ids=["none", "rope", "t5", "alibi"],
+)
+def test_positions_are_read_once_however_many_layers_take_them(
+    build: Callable[[], PositionEncoding], reads: int, qkv: Draw
+) -> None:
+    q, k, v = qkv()
+    ids = torch.arange(6)
+    with Reads() as first:
+        attention(q, k, v, build(), position_ids=ids)
+    # And once for the order, which a causal mask by the order of the row needs.
+    assert first.count == reads + 1
+    with Reads() as later:
+        attention(q, k, v, build(), position_ids=ids)
+    assert later.count == 0
+    with Reads() as cached:
+        attention(q, k, v, build(), position_ids=ids, k_position_ids=torch.arange(6))
+    assert cached.count == reads
+    ids[2] = -1
+    with pytest.raises(PositionError, match="holds -1 at column 2"):
+        attention(q, k, v, build(), position_ids=ids)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import flex_attention as module
 
-from ropewalk.attention import attention, flex, plan_attention
+from ropewalk.attention import attention, flex
 from ropewalk.attention.plan import Needs, choose
 from ropewalk.errors import UsageError
 from ropewalk.positions.alibi import Alibi
@@ -19,6 +19,7 @@ from ropewalk.positions.kerple import KerpleLog
 from ropewalk.positions.nope import NoPosition
 from ropewalk.positions.relative import RelativeBias
 from ropewalk.positions.t5 import T5Bias
+from tests.attention.conftest import plan_of
 
 Draw = Callable[..., tuple[Tensor, Tensor, Tensor]]
 GPU: dict[str, Any] = {"shape": (1, 8, 4096, 4096), "device": "cuda", "kernel": "auto"}
@@ -76,5 +77,5 @@ def test_where_flex_cannot_serve_it_is_refused(qkv: Draw) -> None:
         attention(q, k, v, T5Bias(4, bidirectional=True), position_ids=ids, kernel="flex")
     with pytest.raises(UsageError, match="more than head and distance"), torch.no_grad():
         attention(q, k, v, Fire(4), position_ids=ids, kernel="flex")
-    plan = plan_attention(q, k, v, NoPosition(), position_ids=ids, kernel="flex")
+    plan = plan_of(q, k, v, NoPosition(), position_ids=ids, kernel="flex")
     assert (plan.path, plan.reason) == ("flex", "asked for")

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from ropewalk.attention import attention, plan_attention
+from ropewalk.attention import attention
 from ropewalk.attention.packed import NAME, packed_attention, register
 from ropewalk.errors import UsageError
-from ropewalk.packing.batch import PackedBatch, stack
 from ropewalk.packing.layout import Layout
-from ropewalk.packing.pack import PackedRow
+from ropewalk.packing.pack import PackedBatch, PackedRow, stack
 from ropewalk.positions.nope import NoPosition
 from ropewalk.rope.spec import Window
+from tests.attention.conftest import plan_of
 
 SIZES = ((5, 1, 12), (11, 6))
 LENGTH = 20
@@ -178,7 +178,7 @@ def test_attention_takes_documents_one_at_a_time_and_gives_the_definition(
     segment_ids = PACKED.expand(rows, -1) if each else PACKED
     # Positions of their own for each row do not make documents of their own.
     options: dict[str, Any] = {"position_ids": IDS.expand(rows, -1), "segment_ids": segment_ids}
-    plan = plan_attention(q, k, v, NoPosition(), **options)
+    plan = plan_of(q, k, v, NoPosition(), **options)
     assert plan.path == "by document"
     assert f"{2 * rows} calls of the kernel" in plan.cost
     found = attention(q, k, v, NoPosition(), **options)
@@ -205,7 +205,7 @@ def test_where_more_decides_than_documents_one_behind_another_a_mask_does(
 ) -> None:
     q, k, v = drawn()
     options: dict[str, Any] = {"position_ids": IDS, "segment_ids": PACKED} | changes
-    assert plan_attention(q, k, v, NoPosition(), **options).path == "masked sdpa"
+    assert plan_of(q, k, v, NoPosition(), **options).path == "masked sdpa"
 
 
 def test_a_document_in_two_pieces_sees_itself() -> None:

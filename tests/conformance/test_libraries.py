@@ -66,7 +66,7 @@ def agree(ours: Any, theirs: Any, within: float = CLOSE) -> None:
     ],
     ids=["plain", "interpolated", "NTK"],
 )
-def test_rotary_embedding_torch_turns_as_the_interleaved_layout(
+def test_rotary_embedding_torch_rotates_as_the_interleaved_layout(
     rotary_embedding_torch: Any, scaling: Any, options: dict[str, float]
 ) -> None:
     q, k = vectors()
@@ -76,7 +76,7 @@ def test_rotary_embedding_torch_turns_as_the_interleaved_layout(
     agree(ours, (theirs.rotate_queries_or_keys(q), theirs.rotate_queries_or_keys(k)))
 
 
-def test_rotary_embedding_torch_turns_a_part_of_a_head_the_same(
+def test_rotary_embedding_torch_rotates_a_part_of_a_head_the_same(
     rotary_embedding_torch: Any,
 ) -> None:
     q, k = vectors()
@@ -111,7 +111,7 @@ def scores(q: Any, k: Any) -> Any:
     ],
     ids=["plain", "interpolated", "NTK"],
 )
-def test_rotary_of_x_transformers_turns_as_the_interleaved_layout(
+def test_rotary_of_x_transformers_rotates_as_the_interleaved_layout(
     x_transformers: Any, scaling: Any, options: dict[str, float]
 ) -> None:
     q, k = vectors()

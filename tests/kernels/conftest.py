@@ -14,7 +14,7 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     """The embedding kernels on plain torch, then on every instruction set that runs here."""
     library = native()
     if request.param == "torch":
-        monkeypatch.setattr("ropewalk.kernels.cpu.embedding.native", lambda: None)
+        monkeypatch.setattr("ropewalk.kernels.cpu.lookup.native", lambda: None)
         yield "torch"
         return
     if library is None:

@@ -174,25 +174,3 @@ def test_what_does_not_fit_together_is_refused() -> None:
         lookup(ids, table, scale=math.nan)
     with pytest.raises(RowError, match="padding_idx is 10; the table has rows 0 to 9"):
         lookup(ids, table, padding_idx=10)
-
-
-@pytest.mark.usefixtures("path")
-def test_a_ready_buffer_is_filled_and_its_change_is_seen_by_autograd() -> None:
-    table, ids = torch.randn(10, 4), torch.tensor([[1, 9, 3]])
-    out = torch.full((1, 3, 4), math.nan)
-    version = out._version
-    assert lookup(ids, table, scale=2.0, out=out) is out
-    assert torch.equal(out, functional.embedding(ids, table) * 2.0)
-    assert out._version > version
-    with torch.inference_mode():
-        buffer = torch.empty(1, 3, 4)
-        assert torch.equal(lookup(ids, table, scale=2.0, out=buffer), out)
-
-
-def test_a_buffer_that_does_not_fit_or_needs_a_gradient_is_refused() -> None:
-    table, ids = torch.randn(10, 4), torch.tensor([[1, 9, 3]])
-    for out in (torch.empty(3, 4), torch.empty(1, 3, 4).double(), torch.empty(1, 4, 3).mT):
-        with pytest.raises(TensorError, match=r"it must be \(1, 3, 4\) of torch.float32"):
-            lookup(ids, table, out=out)
-    with pytest.raises(UsageError, match="takes no part in autograd"):
-        lookup(ids, table.requires_grad_(), out=torch.empty(1, 3, 4))

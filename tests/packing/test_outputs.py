@@ -1,9 +1,8 @@
-"""A packed row's attention against each document alone: dense, FlexAttention, varlen, sharded."""
+"""A packed row's attention against each document alone: dense, FlexAttention, varlen."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -11,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ropewalk.packing.layout import PADDING, Counting, Layout, Piece, block_mask, varlen
-from ropewalk.packing.shards import contiguous_shard, zigzag_shard
+from ropewalk.packing.layout import Counting, Layout, Piece, block_mask, varlen
 
 LAYOUTS = {
     "whole": Layout.of([5, 1, 9, 1], 16),
@@ -30,8 +28,8 @@ def _drawn() -> Tensor:
     return torch.randn(3, 1, 2, 16, 8, generator=torch.Generator().manual_seed(1))
 
 
-def _turned(x: Tensor, positions: Tensor) -> Tensor:
-    """Pairs turned by position over powers of 100, as complex numbers."""
+def _rotated(x: Tensor, positions: Tensor) -> Tensor:
+    """Pairs rotated by position over powers of 100, as complex numbers."""
     angles = positions[:, None] * 100.0 ** -torch.arange(0, 1, 1 / (x.shape[-1] // 2))
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
@@ -40,7 +38,7 @@ def _turned(x: Tensor, positions: Tensor) -> Tensor:
 def _qkv(layout: Layout, counting: Counting = "reset") -> tuple[Tensor, Tensor, Tensor]:
     q, k, v = _drawn()
     positions = layout.position_ids(counting)
-    return _turned(q, positions), _turned(k, positions), v
+    return _rotated(q, positions), _rotated(k, positions), v
 
 
 def _alone(layout: Layout) -> list[tuple[slice, Tensor]]:
@@ -50,7 +48,7 @@ def _alone(layout: Layout) -> list[tuple[slice, Tensor]]:
         part = slice(start, start + size)
         q, k, v = (x[..., part, :] for x in _drawn())
         order = torch.arange(size)
-        q, k = _turned(q, order), _turned(k, order)
+        q, k = _rotated(q, order), _rotated(k, order)
         found.append((part, functional.scaled_dot_product_attention(q, k, v, is_causal=True)))
     return found
 
@@ -112,37 +110,7 @@ def test_without_a_mask_every_document_but_the_first_reads_its_neighbours(
     assert min(drift[1:]) > 0.05
 
 
-@pytest.mark.parametrize(
-    ("shard", "name"),
-    [
-        *((contiguous_shard, name) for name in LAYOUTS),
-        # Zigzag asks for segments that divide, which pack(multiple=...) makes.
-        *((zigzag_shard, name) for name in ("in fours", "in fours, left")),
-    ],
-)
-def test_the_ranks_parts_are_the_whole_row(
-    shard: Callable[[Layout, int, int], Tensor], name: str
-) -> None:
-    layout = LAYOUTS[name]
-    q, k, v = _qkv(layout)
-    mask, segment_ids = layout.mask(), layout.segment_ids()
-    gathered, numbers = torch.full_like(q, torch.nan), torch.full((16,), -7)
-    for rank in range(2):
-        index = shard(layout, 2, rank)
-        # A rank's queries, which keep their places, against the keys that all ranks send.
-        gathered[..., index, :] = functional.scaled_dot_product_attention(
-            q[..., index, :], k, v, attn_mask=mask[index]
-        )
-        numbers[index] = segment_ids[index]
-    _check(gathered, layout)
-    assert torch.equal(numbers, segment_ids)
-    assert int((numbers == PADDING).sum()) == layout.padding
-
-
-@pytest.mark.parametrize("shard", [contiguous_shard, zigzag_shard])
-def test_mrope_positions_of_the_ranks_are_those_of_the_row(
-    shard: Callable[[Layout, int, int], Tensor],
-) -> None:
+def test_mrope_positions_are_those_of_each_document() -> None:
     # Three axes; document 1 begins with an image of 2 x 2 tokens, document 0 goes on from token 2.
     own = {
         0: torch.arange(5).expand(3, 5),
@@ -153,8 +121,3 @@ def test_mrope_positions_of_the_ranks_are_those_of_the_row(
     expected = torch.zeros(3, 16, dtype=torch.int64)
     expected[:, 0:3], expected[:, 4:10] = own[0][:, 2:5], own[1]
     assert torch.equal(whole, expected)
-    gathered = torch.full_like(whole, -1)
-    for rank in range(2):
-        index = shard(layout, 2, rank)
-        gathered[:, index] = whole[:, index]
-    assert torch.equal(gathered, whole)

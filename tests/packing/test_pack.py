@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.errors import LengthError, UsageError
-from ropewalk.packing.batch import stack
-from ropewalk.packing.pack import Boundary, PackedRow, pack
+from ropewalk.packing.pack import Boundary, PackedRow, pack, stack
 from ropewalk.packing.policies import BestFit, InOrder
 
 DOCUMENTS = st.lists(st.lists(st.integers(1, 2**31 - 1), max_size=30), max_size=25)

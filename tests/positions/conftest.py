@@ -29,10 +29,10 @@ def exact_waves() -> Exact:
 
 
 @pytest.fixture(scope="session")
-def turned_by_hand() -> Loop:
-    """turned_by_hand(x, position, inv_freq, layout): one vector (head_dim,), pair by pair."""
+def rotated_by_hand() -> Loop:
+    """rotated_by_hand(x, position, inv_freq, layout): one vector (head_dim,), pair by pair."""
 
-    def turned(x: Tensor, position: int, inv_freq: list[float], layout: str) -> Tensor:
+    def rotated(x: Tensor, position: int, inv_freq: list[float], layout: str) -> Tensor:
         out = x.double().clone()
         pairs = len(inv_freq)
         for i, frequency in enumerate(inv_freq):
@@ -42,4 +42,4 @@ def turned_by_hand() -> Loop:
             out[first], out[second] = a * cos - b * sin, a * sin + b * cos
         return out
 
-    return turned
+    return rotated

@@ -71,10 +71,10 @@ def test_partial_interleaved_rotation_is_that_of_gptj() -> None:
     sin, cos = gptj.create_sinusoidal_positions(2048, 8)[IDS].chunk(2, dim=-1)
 
     def theirs(x: torch.Tensor) -> torch.Tensor:
-        # GPT-J keeps heads after the sequence, and turns the first channels.
+        # GPT-J keeps heads after the sequence, and rotates the first channels.
         x = x.transpose(1, 2)
-        turned = gptj.apply_rotary_pos_emb(x[..., :8], sin, cos)
-        return torch.cat((turned, x[..., 8:]), dim=-1).transpose(1, 2)
+        rotated = gptj.apply_rotary_pos_emb(x[..., :8], sin, cos)
+        return torch.cat((rotated, x[..., 8:]), dim=-1).transpose(1, 2)
 
     ours = Rotary(spec.RotarySpec(DIM, 8, BASE, "interleaved")).rotate(q, k, IDS)
     agree(ours, (theirs(q), theirs(k)))

@@ -11,7 +11,8 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
 from ropewalk.errors import PositionError, TensorError, UsageError
-from ropewalk.positions.alibi import Alibi, geometric_slopes, reference_slopes
+from ropewalk.positions.alibi import Alibi, geometric_slopes
+from ropewalk.rope.diagnostics import alibi_slopes
 
 LOG2_SLOPES: dict[int, list[float]] = {
     3: [-4, -8, -2],
@@ -28,7 +29,7 @@ HALVES = [torch.float32, torch.bfloat16, torch.float16]
 
 @pytest.mark.parametrize("heads", LOG2_SLOPES)
 def test_slopes_are_the_published_ones(heads: int) -> None:
-    logs = [math.log2(slope) for slope in reference_slopes(heads)]
+    logs = [math.log2(slope) for slope in alibi_slopes(heads)]
     assert logs == pytest.approx(LOG2_SLOPES[heads], rel=1e-14)
 
 
@@ -58,13 +59,13 @@ def test_the_geometric_series_is_another_rule_unless_heads_are_a_power_of_two() 
     assert [math.log2(m) for m in Alibi(6, slopes="geometric").slopes] == pytest.approx(
         [-8 * h / 6 for h in range(1, 7)]
     )
-    assert geometric_slopes(16) == reference_slopes(16)
-    assert geometric_slopes(12) != reference_slopes(12)
+    assert geometric_slopes(16) == alibi_slopes(16)
+    assert geometric_slopes(12) != alibi_slopes(12)
 
 
 def test_a_shard_has_the_slopes_of_its_global_heads() -> None:
     shards = [Alibi(3, first_head=first, total_heads=12) for first in range(0, 12, 3)]
-    assert sum((shard.slopes for shard in shards), ()) == reference_slopes(12)
+    assert sum((shard.slopes for shard in shards), ()) == alibi_slopes(12)
 
 
 @pytest.mark.parametrize("symmetric", [False, True])

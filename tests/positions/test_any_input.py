@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ropewalk.attention import attention
 from ropewalk.errors import RopewalkError
+from ropewalk.positions import Rotary, RotatedHeads
 from ropewalk.positions.alibi import Alibi
 from ropewalk.positions.axes import Axial, Chunked
 from ropewalk.positions.base import PositionEncoding
@@ -19,7 +20,6 @@ from ropewalk.positions.fire import Fire
 from ropewalk.positions.kerple import KerpleLog, KerplePower
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
-from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.t5 import T5Bias
 from ropewalk.positions.xpos import XPos
@@ -169,10 +169,10 @@ def test_a_finite_result_of_the_right_shape_or_an_error_of_ours(
         assert placed.shape == x.shape
         assert placed.dtype == dtype
         assert bool(placed.isfinite().all())
-        for turned, before in zip(encoding.rotate(q, k, ids), (q, k), strict=True):
-            assert turned.shape == before.shape
-            assert turned.dtype == dtype
-            assert bool(turned.isfinite().all())
+        for rotated, before in zip(encoding.rotate(q, k, ids), (q, k), strict=True):
+            assert rotated.shape == before.shape
+            assert rotated.dtype == dtype
+            assert bool(rotated.isfinite().all())
     except RopewalkError:
         pass
     try:

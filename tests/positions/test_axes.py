@@ -1,4 +1,4 @@
-"""Which axis turns which pair: the dealings of published models, and what cannot be dealt."""
+"""Which axis rotates which pair: the dealings of published models, and what cannot be dealt."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def test_qwen2_vl_has_its_axes_in_chunks() -> None:
     assert axis == (0,) * 16 + (1,) * 24 + (2,) * 24
 
 
-def test_qwen3_vl_deals_its_axes_in_turns_and_the_slow_end_to_time() -> None:
+def test_qwen3_vl_deals_its_axes_in_rotates_and_the_slow_end_to_time() -> None:
     rotary = RotarySpec(128, 128, 5e6, sections=(24, 20, 20), section_layout="interleaved")
     axis = laid_out(rotary, Interleaved(), None).axis
     assert axis == (0, 1, 2) * 20 + (0,) * 4
 
 
-def test_sections_that_would_be_clipped_in_turns_are_refused() -> None:
+def test_sections_that_would_be_clipped_in_rotates_are_refused() -> None:
     # Dealt over 64 pairs, 16, 24, 24 would become 22, 21, 21 without a word.
     with pytest.raises(ScheduleError, match=r"\[22, 21, 21\]"):
         RotarySpec(128, 128, 1e6, sections=(16, 24, 24), section_layout="interleaved")

@@ -1,4 +1,4 @@
-"""Latent attention: the last channels of a head turn, and the key's part that turns is shared."""
+"""Latent attention: the last channels of a head are rotated; that part of the key is shared."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import torch
 
 from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ScheduleError, TensorError
-from ropewalk.positions.cached_keys import rerotate
-from ropewalk.positions.rotary import Rotary
+from ropewalk.positions.rotary import Rotary, rerotate
 from ropewalk.rope import spec
 
 pytest.importorskip("transformers")
@@ -35,7 +34,7 @@ def attention(**rope: Any) -> Any:
     return deepseek, config, deepseek.DeepseekV3Attention(config, 0)
 
 
-def test_q_and_k_of_deepseek_v3_s_attention_are_turned_as_there(
+def test_q_and_k_of_deepseek_v3_s_attention_are_rotated_as_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     deepseek, config, layer = attention()
@@ -54,12 +53,12 @@ def test_q_and_k_of_deepseek_v3_s_attention_are_turned_as_there(
         shared = layer.kv_a_proj_with_mqa(x)[:, None, :, -ROPE:]
     _, rotary = next(iter(read_config(config.to_dict()).rotary_groups()))
     assert (rotary.head_dim, rotary.rotary_dim, rotary.placement) == (40, 16, "last")
-    # The key's turning part is one for all heads, and given alone.
+    # The key's rotating part is one for all heads, and given alone.
     ours, ours_shared = Rotary(rotary).rotate(q, shared, IDS)
 
-    def as_theirs(turned: torch.Tensor) -> torch.Tensor:
+    def as_theirs(rotated: torch.Tensor) -> torch.Tensor:
         # Their function leaves pairs (2i, 2i + 1) as (i, i + d / 2).
-        return torch.cat((turned[..., 0::2], turned[..., 1::2]), dim=-1)
+        return torch.cat((rotated[..., 0::2], rotated[..., 1::2]), dim=-1)
 
     assert torch.equal(ours[..., :NOPE], seen["q"][..., :NOPE])
     assert torch.allclose(as_theirs(ours[..., NOPE:]), seen["q"][..., NOPE:], atol=2e-5)
@@ -68,7 +67,7 @@ def test_q_and_k_of_deepseek_v3_s_attention_are_turned_as_there(
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
-def test_the_last_channels_turn_as_the_first_would(layout: spec.Layout) -> None:
+def test_the_last_channels_rotate_as_the_first_would(layout: spec.Layout) -> None:
     x = torch.randn(1, 2, 3, 12, generator=torch.Generator().manual_seed(0))
     ids = torch.tensor([[3, 1, 700]])
     last = Rotary(spec.RotarySpec(12, 8, 1e4, layout, placement="last"))
@@ -78,20 +77,20 @@ def test_the_last_channels_turn_as_the_first_would(layout: spec.Layout) -> None:
     assert torch.equal(mine, torch.cat((other[..., 8:], other[..., :8]), dim=-1))
 
 
-def test_cached_keys_move_in_the_channels_that_turn() -> None:
+def test_cached_keys_move_in_the_channels_that_rotate() -> None:
     k = torch.randn(1, 1, 3, 12, generator=torch.Generator().manual_seed(0))
     ids, moved = torch.arange(3), torch.arange(3) + 100
     last = Rotary(spec.RotarySpec(12, 8, 1e4, placement="last"))
     _, was = last.rotate(k, k, ids)
     _, wanted = last.rotate(k, k, moved)
     assert torch.allclose(rerotate(was, last, last, ids, moved), wanted, atol=1e-5)
-    with pytest.raises(ScheduleError, match="turned with placement last"):
+    with pytest.raises(ScheduleError, match="rotated with placement last"):
         rerotate(was, last, Rotary(spec.RotarySpec(12, 8, 1e4)), ids)
 
 
 def test_a_part_given_alone_is_for_latent_attention_only() -> None:
     part = torch.zeros(1, 1, 3, 8)
-    with pytest.raises(TensorError, match=r"turns \(batch, heads, length, 12\)"):
+    with pytest.raises(TensorError, match=r"rotates \(batch, heads, length, 12\)"):
         Rotary(spec.RotarySpec(12, 8, 1e4)).rotate(part, part, torch.arange(3))
     wrong = torch.zeros(1, 1, 3, 10)
     with pytest.raises(TensorError, match="12 or 8"):

@@ -27,7 +27,7 @@ def vectors(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("rotary", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
-def test_each_row_is_turned_as_it_would_be_alone(rotary: spec.RotarySpec) -> None:
+def test_each_row_is_rotated_as_it_would_be_alone(rotary: spec.RotarySpec) -> None:
     q, k = vectors(3)
     encoding = Rotary(rotary)
     together = encoding.rotate(q, k, IDS, length=LENGTHS)
@@ -35,7 +35,7 @@ def test_each_row_is_turned_as_it_would_be_alone(rotary: spec.RotarySpec) -> Non
         one = slice(row, row + 1)
         alone = encoding.rotate(q[one], k[one], IDS[one], length=length)
         assert all(torch.equal(a[one], b) for a, b in zip(together, alone, strict=True))
-    # One length for all would have turned the short rows by the long row's schedule.
+    # One length for all would have rotated the short rows by the long row's schedule.
     by_longest = encoding.rotate(q, k, IDS, length=max(LENGTHS))
     assert not torch.equal(by_longest[0][1], together[0][1])
 

@@ -12,13 +12,11 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ropewalk.errors import PositionError, TensorError, UsageError
+from ropewalk.positions import Rotary, RotatedHeads
 from ropewalk.positions.axes import Chunked
-from ropewalk.positions.base import PositionEncoding
-from ropewalk.positions.by_layer import ByLayerType
-from ropewalk.positions.exact import exact_device
+from ropewalk.positions.base import ByLayerType, PositionEncoding, exact_device
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
-from ropewalk.positions.rotary import Rotary, RotatedHeads
 from ropewalk.positions.sinusoidal import Sinusoidal
 from ropewalk.positions.xpos import XPos
 from ropewalk.rope import spec
@@ -81,9 +79,9 @@ def test_nothing_is_stored_that_a_checkpoint_could_spoil(name: str) -> None:
 def test_shapes_are_known_on_the_meta_device(name: str) -> None:
     encoding = MAKERS[name]().to("meta")
     q = torch.empty(2, 4, 5, 8, device="meta")
-    turned, _ = encoding.rotate(q, q, IDS.to("meta"))
-    assert turned.shape == q.shape
-    assert turned.is_meta
+    rotated, _ = encoding.rotate(q, q, IDS.to("meta"))
+    assert rotated.shape == q.shape
+    assert rotated.is_meta
 
 
 def test_a_device_without_double_precision_has_its_angles_from_the_cpu() -> None:
@@ -109,7 +107,7 @@ def test_no_double_ever_reaches_a_device_that_has_none(
 ) -> None:
     # The meta device stands for mps: positions come from it, and results go back to it.
     home = torch.device("cpu")
-    monkeypatch.setattr("ropewalk.positions.exact.exact_device", lambda _: home)
+    monkeypatch.setattr("ropewalk.positions.base.exact_device", lambda _: home)
     x, ids = torch.empty(2, 4, 5, 8, device="meta"), IDS.to("meta")
     move = Tensor.to
 

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from ropewalk.errors import PositionError, ScheduleError, TensorError, UsageError
+from ropewalk.positions import Rotary, RotatedHeads, to_half, to_interleaved
 from ropewalk.positions.axes import Axial, Chunked
 from ropewalk.positions.from_mask import position_ids_from_mask
-from ropewalk.positions.rotary import Rotary, RotatedHeads
-from ropewalk.positions.turning import to_half, to_interleaved
 from ropewalk.rope import spec
 from ropewalk.rope.schedules import DynamicNtk, Linear, LongRope, Proportional, Yarn
 
@@ -43,15 +42,15 @@ def test_the_published_example_gives_cos_2_at_every_place_with_that_gap() -> Non
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("rotary_dim", [8, 4])
 def test_the_paper_s_loop_gives_the_same_vectors(
-    turned_by_hand: Any, layout: spec.Layout, rotary_dim: int
+    rotated_by_hand: Any, layout: spec.Layout, rotary_dim: int
 ) -> None:
     q, k = vectors()
     ids = torch.tensor([[0, 1, 2, 7, 100, 5000], [9, 8, 7, 0, 0, 3]])
-    turned, _ = Rotary(spec.RotarySpec(8, rotary_dim, 500.0, layout)).rotate(q, k, ids)
+    rotated, _ = Rotary(spec.RotarySpec(8, rotary_dim, 500.0, layout)).rotate(q, k, ids)
     inv_freq = [500.0 ** (-2 * i / rotary_dim) for i in range(rotary_dim // 2)]
     for b, h, s in ((0, 0, 5), (1, 3, 0), (1, 1, 3), (0, 2, 3)):
-        expected = turned_by_hand(q[b, h, s], int(ids[b, s]), inv_freq, layout)
-        assert torch.allclose(turned[b, h, s].double(), expected, atol=1e-6)
+        expected = rotated_by_hand(q[b, h, s], int(ids[b, s]), inv_freq, layout)
+        assert torch.allclose(rotated[b, h, s].double(), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("base", [10_000.0, 500_000.0])
@@ -62,16 +61,16 @@ def test_at_a_million_the_table_is_the_exact_one_to_1e_7(exact_waves: Any, base:
         assert abs(float(tables.sin[0, i]) - sin) < 1e-7
 
 
-def test_a_partial_exponent_runs_over_the_turned_channels() -> None:
+def test_a_partial_exponent_runs_over_the_rotated_channels() -> None:
     inv_freq = Rotary(spec.RotarySpec(128, 32, 10_000.0)).constants["inv_freq"]
     assert float(inv_freq[1]) == pytest.approx(0.56234, abs=1e-5)
 
 
 def test_channels_beyond_a_partial_rotation_pass_bit_for_bit() -> None:
     q, k = vectors()
-    turned = Rotary(spec.RotarySpec(8, 4, 10_000.0)).rotate(q.bfloat16(), k, torch.arange(6))
-    assert torch.equal(turned[0][..., 4:], q.bfloat16()[..., 4:])
-    assert torch.equal(turned[1][..., 4:], k[..., 4:])
+    rotated = Rotary(spec.RotarySpec(8, 4, 10_000.0)).rotate(q.bfloat16(), k, torch.arange(6))
+    assert torch.equal(rotated[0][..., 4:], q.bfloat16()[..., 4:])
+    assert torch.equal(rotated[1][..., 4:], k[..., 4:])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -79,8 +78,8 @@ def test_position_0_is_the_identity_and_rotation_keeps_lengths(layout: spec.Layo
     q, k = vectors()
     encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, layout))
     assert all(map(torch.equal, encoding.rotate(q, k, torch.zeros(6).long()), (q, k)))
-    turned, _ = encoding.rotate(q, k, torch.arange(6) * 20_011)
-    assert torch.allclose(turned.norm(dim=-1), q.norm(dim=-1), atol=1e-5)
+    rotated, _ = encoding.rotate(q, k, torch.arange(6) * 20_011)
+    assert torch.allclose(rotated.norm(dim=-1), q.norm(dim=-1), atol=1e-5)
 
 
 def test_scores_depend_on_the_gap_alone() -> None:
@@ -93,12 +92,12 @@ def test_scores_depend_on_the_gap_alone() -> None:
     assert torch.allclose(near, far, atol=1e-5)
 
 
-def test_interpolation_by_4_turns_12000_as_3000() -> None:
+def test_interpolation_by_4_rotates_12000_as_3000() -> None:
     q, k = vectors(length=1)
     stretched = Rotary(spec.RotarySpec(8, 8, 10_000.0, scaling=Linear(4.0)))
-    turned = stretched.rotate(q, k, torch.tensor([12_000]))
+    rotated = stretched.rotate(q, k, torch.tensor([12_000]))
     plain = Rotary(PLAIN).rotate(q, k, torch.tensor([3_000]))
-    assert all(map(torch.equal, turned, plain))
+    assert all(map(torch.equal, rotated, plain))
 
 
 def test_neighbours_a_half_float_would_merge_stay_apart() -> None:
@@ -109,14 +108,14 @@ def test_neighbours_a_half_float_would_merge_stay_apart() -> None:
     assert torch.allclose(q[0, 0, :, 0].float(), expected, atol=1e-2)
 
 
-def test_yarn_s_amplitude_multiplies_what_turns_and_nothing_else() -> None:
+def test_yarn_s_amplitude_multiplies_what_rotates_and_nothing_else() -> None:
     q, k = vectors()
     scaling = Yarn(4.0, 64)
-    turned, _ = Rotary(spec.RotarySpec(8, 4, 100.0, scaling=scaling)).rotate(q, k, torch.arange(6))
-    ratio = turned[..., :4].norm(dim=-1) / q[..., :4].norm(dim=-1)
+    rotated, _ = Rotary(spec.RotarySpec(8, 4, 100.0, scaling=scaling)).rotate(q, k, torch.arange(6))
+    ratio = rotated[..., :4].norm(dim=-1) / q[..., :4].norm(dim=-1)
     # m(4) as published.
     assert torch.allclose(ratio, torch.tensor(1.1386294361), atol=1e-5)
-    assert torch.equal(turned[..., 4:], q[..., 4:])
+    assert torch.equal(rotated[..., 4:], q[..., 4:])
 
 
 def test_pairs_of_frequency_zero_pass_unchanged_inside_the_head() -> None:
@@ -124,13 +123,13 @@ def test_pairs_of_frequency_zero_pass_unchanged_inside_the_head() -> None:
 
     q, k = vectors()
     encoding = Rotary(spec.RotarySpec(8, 8, 10_000.0, scaling=Proportional(0.5)))
-    turned, _ = encoding.rotate(q, k, torch.arange(6) + 50)
+    rotated, _ = encoding.rotate(q, k, torch.arange(6) + 50)
     assert encoding.constants["inv_freq"].tolist() == pytest.approx([1.0, 0.1, 0.0, 0.0])
-    assert torch.equal(turned[..., [2, 3, 6, 7]], q[..., [2, 3, 6, 7]])
-    assert not torch.isclose(turned[..., [0, 1, 4, 5]], q[..., [0, 1, 4, 5]]).all()
+    assert torch.equal(rotated[..., [2, 3, 6, 7]], q[..., [2, 3, 6, 7]])
+    assert not torch.isclose(rotated[..., [0, 1, 4, 5]], q[..., [0, 1, 4, 5]]).all()
 
 
-def test_head_0_alone_turns_where_the_model_says_so() -> None:
+def test_head_0_alone_rotates_where_the_model_says_so() -> None:
     q, k = vectors(kv_heads=4)
     ids = torch.arange(6)
     all_q, all_k = Rotary(PLAIN).rotate(q, k, ids)
@@ -140,16 +139,16 @@ def test_head_0_alone_turns_where_the_model_says_so() -> None:
         assert torch.equal(one[:, 1:], plain[:, 1:])
 
 
-def test_heads_that_are_not_there_cannot_turn() -> None:
+def test_heads_that_are_not_there_cannot_rotate() -> None:
     q, k = vectors()
     with pytest.raises(UsageError, match=r"key heads \[2\] .* there are 2"):
         Rotary(PLAIN, rotated=RotatedHeads((0,), (2,))).rotate(q, k, torch.arange(6))
 
 
-def test_one_head_of_keys_is_turned_too() -> None:
+def test_one_head_of_keys_is_rotated_too() -> None:
     q, k = vectors(kv_heads=1)
-    _, turned = Rotary(PLAIN).rotate(q, k, torch.arange(6))
-    assert not torch.isclose(turned[:, :, 1:], k[:, :, 1:]).all()
+    _, rotated = Rotary(PLAIN).rotate(q, k, torch.arange(6))
+    assert not torch.isclose(rotated[:, :, 1:], k[:, :, 1:]).all()
 
 
 def test_queries_and_keys_of_the_caller_are_not_changed() -> None:
@@ -164,13 +163,13 @@ def test_packed_documents_get_what_each_would_get_alone() -> None:
     q, k = vectors()
     encoding = Rotary(PLAIN)
     packed = encoding.rotate(q, k, torch.tensor([0, 1, 2, 0, 1, 2]))
-    for x, turned in zip((q, k), packed, strict=True):
+    for x, rotated in zip((q, k), packed, strict=True):
         for part in (slice(0, 3), slice(3, 6)):
             alone, _ = encoding.rotate(x[:, :, part], x[:, :, part], torch.arange(3))
-            assert torch.equal(turned[:, :, part], alone)
+            assert torch.equal(rotated[:, :, part], alone)
 
 
-def test_the_shard_of_a_packed_row_is_turned_as_in_the_whole_row() -> None:
+def test_the_shard_of_a_packed_row_is_rotated_as_in_the_whole_row() -> None:
     # Two documents of 4 tokens over 2 ranks, each with the first and last chunk of a document.
     q, k = vectors(length=8)
     ids, rank_0 = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3]), torch.tensor([0, 3, 4, 7])
@@ -221,7 +220,7 @@ def test_a_long_call_leaves_nothing_behind_for_a_short_one() -> None:
     assert all(map(torch.equal, before, Rotary(PLAIN).rotate(q, k, ids)))
 
 
-def test_dynamic_turns_by_the_base_computed_for_the_length() -> None:
+def test_dynamic_rotates_by_the_base_computed_for_the_length() -> None:
     encoding = Rotary(spec.RotarySpec(128, 128, 10_000.0, scaling=DynamicNtk(2.0, 4096)))
     by = encoding.angles(torch.tensor([1]), 8192)[0, 1]
     assert float(by) == pytest.approx(30527.7367 ** (-2 / 128), rel=1e-9)
@@ -265,19 +264,6 @@ def test_ids_changed_in_place_are_read_anew() -> None:
     ids += 3
     assert all(
         map(torch.equal, encoding.rotate(q, k, ids), encoding.rotate(q, k, torch.arange(3, 9)))
-    )
-
-
-def test_tables_made_once_serve_every_layer() -> None:
-    q, k = vectors()
-    encoding = Rotary(PLAIN)
-    tables = encoding.tables(torch.arange(6))
-    assert all(
-        map(
-            torch.equal,
-            encoding.rotate_by(q, k, tables, tables),
-            encoding.rotate(q, k, torch.arange(6)),
-        )
     )
 
 

@@ -29,7 +29,7 @@ def test_every_component_stays_within_one_also_far_out() -> None:
     assert Sinusoidal(64).table(ids).abs().max() <= 1.0
 
 
-def test_channel_0_turns_once_in_about_six_positions_and_channel_2_in_628() -> None:
+def test_channel_0_rotates_once_in_about_six_positions_and_channel_2_in_628() -> None:
     inv_freq = Sinusoidal(4).constants["inv_freq"]
     assert [round(2 * math.pi / f, 2) for f in inv_freq.tolist()] == [6.28, 628.32]
 

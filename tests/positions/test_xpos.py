@@ -63,9 +63,9 @@ def test_up_to_its_reach_values_are_finite_and_beyond_it_refused(dtype: torch.dt
     reach = encoding.reach(dtype)
     q = torch.ones(1, 1, 2, 8, dtype=dtype)
     ids = torch.tensor([50_000 - reach, 50_000 + reach])
-    for turned in encoding.rotate(q, q, ids):
-        assert turned.isfinite().all()
-        assert turned.float().norm(dim=-1).min() > 0
+    for rotated in encoding.rotate(q, q, ids):
+        assert rotated.isfinite().all()
+        assert rotated.float().norm(dim=-1).min() > 0
     with pytest.raises(PositionError, match=f"holds {50_001 + reach} at column 1.*move the centre"):
         encoding.rotate(q, q, ids + 1)
 

@@ -2,7 +2,7 @@
 
 `rotary` and `alibi` are the ways in, `handle` what they return: what was changed, and its undoing.
 `probe` finds out by calling it what a model's own rotary function does, `rules` holds those that
-are known, `apply` and `turn` carry one out by our kernels, and `relink` puts functions in place.
+are known, `apply` carries one out by our kernels, and `relink` puts functions in place.
 """
 
 from ropewalk.accelerate.alibi import accelerate_alibi

@@ -25,10 +25,11 @@ from ropewalk.accelerate.handle import (
     why_not,
 )
 from ropewalk.accelerate.relink import relinked
-from ropewalk.accelerate.rounded_alibi import RoundedAlibi
 from ropewalk.attention import attention
 from ropewalk.errors import UsageError
+from ropewalk.kernels.reference import wide
 from ropewalk.positions.alibi import Alibi
+from ropewalk.positions.base import PositionEncoding, ScoreFeatures
 
 KIND = "ALiBi by features"
 
@@ -38,7 +39,7 @@ class _Family:
     """A family's classes by name, and how its attention is entered and left.
 
     `project` gives q, k and v (batch, heads, length, channels) from the module and its input;
-    `leave` turns the attended (batch, length, width) into what the module returns.
+    `leave` makes the attended (batch, length, width) into what the module returns.
     """
 
     attention: str
@@ -100,7 +101,7 @@ def _hindrance(body: Any, family: _Family) -> str | None:
     """Why a model of the family stays as it is, None where nothing hinders."""
     config = body.config
     if family.model == "FalconModel" and not config.alibi:
-        return "this model turns queries and keys and has no ALiBi (accelerate_rotary is for it)"
+        return "this model rotates queries and keys and has no ALiBi (accelerate_rotary is for it)"
     if family.model == "MptModel" and not config.attn_config.alibi:
         return "this configuration says that it has no ALiBi, and transformers adds it all the same"
     implementation = config._attn_implementation
@@ -240,6 +241,64 @@ def _project_falcon(self: Any, hidden_states: Tensor) -> tuple[Tensor, Tensor, T
 def _leave_falcon(self: Any, attended: Tensor, given: dict[str, Any]) -> tuple[Tensor, None]:
     del given
     return self.dense(attended), None
+
+
+class RoundedAlibi(PositionEncoding):
+    """ALiBi as Falcon has it: slopes, positions and their products each rounded to bfloat16.
+
+    `factor` x bf16(bf16(m) x bf16(j)) on the scores of key j, in any dtype.
+
+    What each query would take off for itself is the same for all of its keys, and is taken off
+    here. From 257 tokens on positions are not told apart one by one; that is how these models
+    were trained, and what they are given.
+    """
+
+    causal_only = True
+
+    def __init__(self, heads: int, factor: float) -> None:
+        super().__init__()
+        self.heads, self.factor = heads, factor
+        self.slopes = Alibi(heads).slopes
+
+    def score_bias(
+        self,
+        q_position_ids: Tensor,
+        k_position_ids: Tensor,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """(heads, q, k) or (batch, heads, q, k), in fp32 at least."""
+        query, key = (
+            self._rounded(ids).to(wide(dtype)) for ids in (q_position_ids, k_position_ids)
+        )
+        return self.factor * (key[..., None, :] - query[..., :, None])
+
+    def score_features(
+        self,
+        q_position_ids: Tensor,
+        k_position_ids: Tensor,
+        dtype: torch.dtype,
+        *,
+        scale: float = 1.0,
+    ) -> ScoreFeatures:
+        """Two features, every head with keys of its own: (batch, heads, length, 2).
+
+        Each is a number of bf16, so that where `factor` is `scale` nothing is rounded in any
+        dtype that holds those.
+        """
+        query, key = self._rounded(q_position_ids), self._rounded(k_position_ids)
+        query, key = (x if x.dim() == 3 else x[None] for x in (query, key))
+        ratio = self.factor / scale
+        q_columns = (-ratio * query, torch.full_like(query, ratio))
+        k_columns = (torch.ones_like(key), key)
+        return ScoreFeatures(
+            torch.stack(q_columns, dim=-1).to(dtype), torch.stack(k_columns, dim=-1).to(dtype)
+        )
+
+    def _rounded(self, ids: Tensor) -> Tensor:
+        """The rounded products, (heads, length) or (batch, heads, length), in fp32."""
+        slopes = torch.tensor(self.slopes, device=ids.device).bfloat16().view(-1, 1)
+        products: Tensor = slopes * ids.to(torch.bfloat16).unsqueeze(-2)
+        return products.to(wide(torch.bfloat16))
 
 
 def _exact(heads: int, scale: float) -> Alibi:

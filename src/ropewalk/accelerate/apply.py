@@ -17,7 +17,7 @@ from ropewalk.accelerate.rules import (
     pairs_of,
     reorder,
 )
-from ropewalk.accelerate.turn import turn_all
+from ropewalk.kernels.rotation import rotate, shares_memory
 
 _Axes = Literal["heads first", "heads second", "no batch"]
 
@@ -25,7 +25,7 @@ _AXES: dict[object, _Axes] = {1: "heads first", 2: "heads second"}
 """What `unsqueeze_dim` says of the axes."""
 
 
-def turned(
+def apply(
     form: Form,
     rule: Rule,
     given: Mapping[str, Any],
@@ -34,7 +34,7 @@ def turned(
     in_place: bool = False,
     check: bool = False,
 ) -> tuple[Tensor, ...] | None:
-    """The tensors of one call turned, None where their shapes are not those of the rule.
+    """The tensors of one call rotated, None where their shapes are not those of the rule.
 
     `check` looks whether tables of two copies hold them equal, and is None where they do not.
 
@@ -42,7 +42,7 @@ def turned(
     rounded, and only the arithmetic is in fp32. With `in_place` the tensors themselves change.
     """
     frame = _AXES.get(unsqueeze) if rule.frame == "by argument" else rule.frame
-    tensors, tables = _tensors(form.turned, given), _tensors(form.tables, given)
+    tensors, tables = _tensors(form.rotated, given), _tensors(form.tables, given)
     if frame is None or not tensors or not tables:
         return None
     if len(tables) == 1:
@@ -60,9 +60,12 @@ def turned(
     width = 2 * cos.shape[-1]
     seen = [_heads_first(x, frame) for x in tensors]
     if rule.from_end and width < seen[0].shape[-1]:
-        back = [_turn_last(x, cos, sin, rule, width) for x in seen]
+        last = _rotate([x[..., -width:] for x in seen], cos, sin, rule)
+        back = [
+            torch.cat((x[..., :-width], part), dim=-1) for x, part in zip(seen, last, strict=True)
+        ]
     else:
-        back = turn_all(seen, cos, sin, rule.layout, in_place=in_place)
+        back = _rotate(seen, cos, sin, rule, in_place=in_place)
     return tuple(_as_given(reorder(x, rule), frame) for x in back)
 
 
@@ -77,7 +80,7 @@ def adapted(
     names, extra = form.names, set(form.extra)
 
     @wraps(own.forward if isinstance(own, nn.Module) else own)
-    def turn_instead(*args: Any, **kwargs: Any) -> Any:
+    def rotate_instead(*args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         known = len(args) <= len(names) and not any(
             given[name] is not None for name in given if name in extra or name not in names
@@ -85,12 +88,12 @@ def adapted(
         if known:
             quiet = in_place and not torch.is_grad_enabled()
             axis = given.get("unsqueeze_dim", form.unsqueeze)
-            out = turned(form, rule, given, axis, in_place=quiet, check=check)
+            out = apply(form, rule, given, axis, in_place=quiet, check=check)
             if out is not None:
                 return out if len(out) > 1 else out[0]
         return own(*args, **kwargs)
 
-    return turn_instead
+    return rotate_instead
 
 
 def _tensors(names: tuple[str, ...], given: Mapping[str, Any]) -> tuple[Tensor, ...]:
@@ -171,7 +174,14 @@ def _as_given(x: Tensor, frame: _Axes) -> Tensor:
     return x[0].transpose(0, 1) if frame == "no batch" else x
 
 
-def _turn_last(x: Tensor, cos: Tensor, sin: Tensor, rule: Rule, width: int) -> Tensor:
-    """The last channels turned, those before them passed."""
-    (last,) = turn_all([x[..., -width:]], cos, sin, rule.layout)
-    return torch.cat((x[..., :-width], last), dim=-1)
+def _rotate(
+    tensors: list[Tensor], cos: Tensor, sin: Tensor, rule: Rule, *, in_place: bool = False
+) -> list[Tensor]:
+    """One or two tensors (batch, heads, sequence, channels) rotated by the same tables.
+
+    `in_place` overwrites them, except where several of their elements share a place in memory.
+    """
+    second = tensors[1] if len(tensors) == 2 else None
+    in_place = in_place and not any(map(shares_memory, tensors))
+    both = rotate(tensors[0], second, cos, sin, rule.layout, in_place=in_place)
+    return [x for x in both if x is not None]

@@ -1,6 +1,6 @@
 """This package's rotary kernels put under any transformers model, reversibly.
 
-A module that turns queries and keys calls its modelling file's rotary function by a global name.
+A module that rotates queries and keys calls its modelling file's rotary function by a global name.
 It is put under a class derived from its own, whose methods call the kernels in that place. The
 library's own hook for such kernels is process-wide, since all models of one file share the one
 function that it exchanges, and is there with the package `kernels` only; it is left alone.
@@ -24,10 +24,9 @@ from ropewalk.accelerate.handle import (
     put_under,
     why_not,
 )
-from ropewalk.accelerate.probe import rule_of
+from ropewalk.accelerate.probe import TableTrials, rule_of
 from ropewalk.accelerate.relink import functions_within, globals_called, relinked
 from ropewalk.accelerate.rules import Form, RotaryFunction, Rule, looks_rotary
-from ropewalk.accelerate.tables import TableTrials
 from ropewalk.errors import UsageError
 
 KIND = "Rotary kernels"
@@ -47,14 +46,14 @@ class _Call:
 
 
 def accelerate_rotary(model: nn.Module, *, in_place: bool = False) -> Acceleration:
-    """Have `model` turn its queries and keys by this package's kernels; the logits stay the same.
+    """Have `model` rotate its queries and keys by this package's kernels; the logits stay the same.
 
     Returns a handle: print it to read what was changed and what stayed and why, `undo()` it, or
     use it in a `with` statement. Each rotary function is called on small random tensors first,
     and replaced only where the kernels give the same numbers to rounding: tables are taken as
     the model makes them, and arithmetic is in fp32 with one rounding, where a model in bfloat16
     rounds each product and sum. Gradients flow as before, under checkpointing, compilation and
-    autocast too. `in_place` turns queries and keys where they lie, in calls that keep no
+    autocast too. `in_place` rotates queries and keys where they lie, in calls that keep no
     gradient.
 
     Raises UsageError where the model is accelerated already.
@@ -115,7 +114,7 @@ def _settled(trials: TableTrials, name: str, call: _Call) -> _Call:
 def _class_for(cls: Any, calls: tuple[_Call, ...], in_place: bool) -> type[nn.Module]:
     """The derived class; one for all modules of the same class, so that they compile as one."""
     replacements = {call.name: _replacement(call, in_place) for call in calls}
-    mark = "".join(("turn", *(["_in_place"] if in_place else []),
+    mark = "".join(("rotate", *(["_in_place"] if in_place else []),
                     *(f"_{call.name}_checked" for call in calls if call.check)))  # fmt: skip
     methods: dict[str, Callable[..., Any]] = {}
     for name, method in _methods(cls).items():
@@ -147,4 +146,4 @@ def _said(calls: tuple[_Call, ...], in_place: bool) -> str:
                 "its tables looked at in each forward pass, and its own function when compiled"
             )
         parts.append(f"{call.name} ({'; '.join(how)})")
-    return f"turn by these kernels in place of {' and '.join(parts)}"
+    return f"rotate by these kernels in place of {' and '.join(parts)}"

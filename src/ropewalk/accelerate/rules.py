@@ -31,13 +31,13 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 class Form:
     """How a rotary function is called: the names of its parameters, in order.
 
-    `turned` are the one or two tensors that turn, `tables` are cos and sin by name, or the one
+    `rotated` are the one or two tensors to rotate, `tables` are cos and sin by name, or the one
     complex table. `unsqueeze` is the default of `unsqueeze_dim`, None where there is none.
     `extra` are parameters of which nothing is known but that they may be left out.
     """
 
     names: tuple[str, ...]
-    turned: tuple[str, ...]
+    rotated: tuple[str, ...]
     tables: tuple[str, ...]
     unsqueeze: int | None
     extra: tuple[str, ...]
@@ -69,8 +69,8 @@ class Rule:
     """What a rotary function computes.
 
     `layout` pairs the channels; with `halves_out`, pairs that come interleaved leave as halves
-    (DeepSeek). `backwards`: turned by the negative angle (nanochat). `partial`: channels beyond
-    the table's pass, after those that turn or, with `from_end`, before. `unbatched`: (sequence,
+    (DeepSeek). `backwards`: rotated by the negative angle (nanochat). `partial`: channels beyond
+    the table's pass, behind the rotated ones or, with `from_end`, before. `unbatched`: (sequence,
     heads, channels) by tables (sequence, width) is understood too. `widens`: the result takes
     the tables' dtype where that is wider. `folded`: the function reads both copies of a
     pair in a table, so the rule holds for tables whose copies are equal, and that is to be shown.
@@ -90,7 +90,7 @@ class Rule:
     def __str__(self) -> str:
         pairs = "pairs of halves" if self.layout == "half" else "pairs of neighbours"
         parts = [pairs, *(["which leave as halves"] if self.halves_out else [])]
-        parts += ["turned backwards"] if self.backwards else []
+        parts += ["rotated backwards"] if self.backwards else []
         return ", ".join(parts)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.attention.visible import Visible
-from ropewalk.positions.exact import wide
+from ropewalk.kernels.reference import wide
 from ropewalk.positions.relative import RelativeBias
 
 

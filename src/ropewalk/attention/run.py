@@ -1,6 +1,6 @@
 """Attention under an encoding: check, plan, and run the plan.
 
-Position enters where the encoding says: `rotate` turns queries and keys, a bias is added to the
+Position enters where the encoding says: `rotate` rotates queries and keys, a bias is added to the
 scores. A bias that factors goes in as channels of its own, so that the plain causal kernel
 computes it with gradients and without a matrix of length x length.
 """
@@ -22,11 +22,12 @@ from ropewalk.attention.plan import AttentionPlan, Kernel, Needs, choose
 from ropewalk.attention.sdpa import biased_sdpa, sdpa
 from ropewalk.attention.visible import Visible, check_order
 from ropewalk.errors import PositionError, TensorError, UsageError
+from ropewalk.kernels.reference import wide
 from ropewalk.positions.base import PositionEncoding, ScoreFeatures
 from ropewalk.positions.checks import check_fit, check_positions
-from ropewalk.positions.exact import wide
 from ropewalk.positions.relative import RelativeBias
 from ropewalk.rope.spec import Window
+from ropewalk.short import short
 
 
 def attention(
@@ -60,63 +61,41 @@ def attention(
     that sees no key gives zeros. `scale` is 1/sqrt(head_dim) unless given (T5: 1.0), and
     `softmax_factor` multiplies it.
 
-    `plan_attention` takes the same arguments and says how this is computed. Raises PositionError
-    for positions, TensorError for shapes, dtypes and masks, UsageError for kernels.
+    Raises PositionError for positions, TensorError for shapes, dtypes and masks, UsageError for
+    kernels.
     """
-    asked = _Asked(
-        q, k, v, encoding, position_ids, k_position_ids, causal, segment_ids, k_segment_ids, window,
-        mask, scale, softmax_factor, kernel,
+    call = AttentionCall(
+        q=q, k=k, v=v, encoding=encoding, position_ids=position_ids,
+        k_position_ids=k_position_ids, causal=causal, segment_ids=segment_ids,
+        k_segment_ids=k_segment_ids, window=window, mask=mask, scale=scale,
+        softmax_factor=softmax_factor, kernel=kernel,
     )  # fmt: skip
-    return _run(_prepare(asked))
-
-
-def plan_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    encoding: PositionEncoding,
-    *,
-    position_ids: Tensor,
-    k_position_ids: Tensor | None = None,
-    causal: bool = True,
-    segment_ids: Tensor | None = None,
-    k_segment_ids: Tensor | None = None,
-    window: Window | None = None,
-    mask: Tensor | None = None,
-    scale: float | None = None,
-    softmax_factor: float = 1.0,
-    kernel: Kernel = "auto",
-) -> AttentionPlan:
-    """How `attention` with the same arguments is computed, why, and what it costs."""
-    asked = _Asked(
-        q, k, v, encoding, position_ids, k_position_ids, causal, segment_ids, k_segment_ids, window,
-        mask, scale, softmax_factor, kernel,
-    )  # fmt: skip
-    return _prepare(asked).plan
+    return _run(prepare(call))
 
 
 _BLOCK = 32
 """What lengths are padded to a multiple of, in fp32 and fp64."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What was asked for, as `attention` takes it and unchecked."""
+@short
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionCall:
+    """The arguments of one call, as `attention` takes and describes them; unchecked."""
 
     q: Tensor
     k: Tensor
     v: Tensor
     encoding: PositionEncoding
     position_ids: Tensor
-    k_position_ids: Tensor | None
-    causal: bool
-    segment_ids: Tensor | None
-    k_segment_ids: Tensor | None
-    window: Window | None
-    mask: Tensor | None
-    scale: float | None
-    softmax_factor: float
-    kernel: Kernel
+    k_position_ids: Tensor | None = None
+    causal: bool = True
+    segment_ids: Tensor | None = None
+    k_segment_ids: Tensor | None = None
+    window: Window | None = None
+    mask: Tensor | None = None
+    scale: float | None = None
+    softmax_factor: float = 1.0
+    kernel: Kernel = "auto"
 
     @property
     def k_ids(self) -> Tensor:
@@ -124,11 +103,16 @@ class _Asked:
         return self.position_ids if self.k_position_ids is None else self.k_position_ids
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One checked call. What was asked is not turned yet; `dtype` is what it is computed in."""
+@short
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCall:
+    """A checked call, and how it is computed: `plan` says so. Nothing is rotated yet.
 
-    asked: _Asked
+    `scale` multiplies the scores, `dtype` is what all is computed in, `sizes` are the tokens of
+    the documents that go through the kernel one at a time.
+    """
+
+    asked: AttentionCall
     visible: Visible
     features: ScoreFeatures | None
     scale: float
@@ -137,7 +121,7 @@ class _Call:
     sizes: list[int]
 
 
-def _prepare(asked: _Asked) -> _Call:
+def prepare(asked: AttentionCall) -> PreparedCall:
     """Check everything that was given and decide how to compute it."""
     q, k, v, encoding = asked.q, asked.k, asked.v, asked.encoding
     _check_shapes(q, k, v, encoding)
@@ -176,7 +160,10 @@ def _prepare(asked: _Asked) -> _Call:
         bias_bytes=wide(dtype).itemsize,
         bias_rows=max(at.shape[0] if at.dim() > 1 else 1 for at in (ids, k_ids)),
     )
-    return _Call(asked, visible, features, factor, dtype, choose(needs), sizes)
+    return PreparedCall(
+        asked=asked, visible=visible, features=features, scale=factor, dtype=dtype,
+        plan=choose(needs), sizes=sizes,
+    )  # fmt: skip
 
 
 def _kind(
@@ -222,7 +209,7 @@ def _check_ids(ids: Tensor, tokens: Tensor, what: str) -> None:
     check_fit(ids, tokens.shape[0], tokens.shape[2], axes, what)
 
 
-def _visible(asked: _Asked) -> Visible:
+def _visible(asked: AttentionCall) -> Visible:
     """The rule of who sees whom. Raises a UsageError."""
     position_ids, k_position_ids, window = asked.position_ids, asked.k_position_ids, asked.window
     same = k_position_ids is None
@@ -289,8 +276,8 @@ def _mask(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
     return four
 
 
-def _run(call: _Call) -> Tensor:
-    """Turn, cast, and hand over to the kernel of the plan."""
+def _run(call: PreparedCall) -> Tensor:
+    """Rotate, cast, and hand over to the kernel of the plan."""
     asked = call.asked
     q, k = asked.encoding.rotate(asked.q, asked.k, asked.position_ids, asked.k_position_ids)
     q, k, v = (x.to(call.dtype) for x in (q, k, asked.v))
@@ -314,7 +301,7 @@ def _run(call: _Call) -> Tensor:
                 return flex(q, k, v, bias, call.visible, call.scale)
 
 
-def _with_features(call: _Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def _with_features(call: PreparedCall, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """SDPA with the features before the head's channels.
 
     Values are padded to the same width, since SDPA leaves its fast kernels where widths differ.
@@ -355,7 +342,7 @@ def _padded(x: Tensor, width: int, more: int) -> Tensor:
     return functional.pad(x, (0, missing, 0, more)) if missing or more else x
 
 
-def _dense_bias(call: _Call, q: Tensor) -> Tensor:
+def _dense_bias(call: PreparedCall, q: Tensor) -> Tensor:
     """The bias, minus infinity where a key is not seen, four-dimensional, as SDPA takes it."""
     asked = call.asked
     bias = asked.encoding.score_bias(asked.position_ids, asked.k_ids, q.dtype)

@@ -1,7 +1,8 @@
 """Which keys a query sees: order, documents, windows and a mask, as one rule.
 
 The rule is said once, element by element, in `Visible.at`. A dense mask and a fused kernel's
-block mask are both made from it.
+block mask are both made from it. `real_tokens` and `query_mask` read the masks that transformers
+hands to a model.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ropewalk.errors import PositionError
-from ropewalk.positions.checks import reads_values
+from ropewalk.errors import PositionError, TensorError
+from ropewalk.kernels.bounds import note_passed, passed, reads_values
 from ropewalk.rope.spec import Window
 from ropewalk.short import short
 
@@ -124,7 +125,7 @@ def check_order(position_ids: Tensor) -> None:
     Read eagerly, the error names the place; compiled, the assert comes from the device. Raises
     PositionError.
     """
-    if position_ids.dim() == 3 or position_ids.is_meta:
+    if position_ids.dim() == 3 or position_ids.is_meta or passed(position_ids, "rising"):
         return
     stays = position_ids[..., 1:] <= position_ids[..., :-1]
     remedy = (
@@ -140,3 +141,32 @@ def check_order(position_ids: Tensor) -> None:
         raise PositionError(
             f"position_ids go from {before} to {after} at {row}column {place[-1] + 1}; {remedy}"
         )
+    note_passed(position_ids, "rising")
+
+
+def real_tokens(attention_mask: Tensor | None, batch: int, total: int) -> Tensor | None:
+    """Bools (batch, total), True at real tokens; None where nothing is padding.
+
+    Raises TensorError for another shape.
+    """
+    if attention_mask is None:
+        return None
+    if tuple(attention_mask.shape) != (batch, total):
+        raise TensorError(
+            f"attention_mask has shape {tuple(attention_mask.shape)}; it is ({batch}, {total}): "
+            "a row for each sequence, and all of its tokens, cached ones included"
+        )
+    real = attention_mask != 0
+    return None if bool(real.all()) else real
+
+
+def query_mask(attention_mask: Tensor, length: int, total: int) -> Tensor:
+    """A mask for every query (batch or 1, heads or 1, length, total) as bools: True where it may
+    look. Given as bools, or as numbers that are added to scores: 0 there. Raises TensorError.
+    """
+    if tuple(attention_mask.shape[2:]) != (length, total):
+        raise TensorError(
+            f"attention_mask has shape {tuple(attention_mask.shape)}; with four dimensions it is "
+            f"(batch, heads, {length}, {total})"
+        )
+    return attention_mask if attention_mask.dtype == torch.bool else attention_mask == 0

@@ -127,8 +127,7 @@ def pack_command(
     from ropewalk.models.tokenizer import load_tokenizer, rows_beside
     from ropewalk.packing.files import PackSettings, boundary_named, pack_files, policy_named
     from ropewalk.packing.pack import pack
-    from ropewalk.packing.parquet import arrow
-    from ropewalk.packing.row_file import check_target
+    from ropewalk.packing.row_file import arrow, check_target
     from ropewalk.packing.table_rows import padding_of
     from ropewalk.packing.texts import Reading, sources
 

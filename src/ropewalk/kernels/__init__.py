@@ -1,10 +1,9 @@
 """Kernels: the inner loops of rotary encoding, embedding and nearest rows, for CPUs and GPUs.
 
-Each exists in plain torch or numpy (`reference`, `embedding_reference`, `near_reference`), which is
-the reference and the fallback, and as compiled code (`cpu`, `triton`) that gives the same results
-and the same errors. `rotary`, `embedding` and `near` are the ways in: they check, and choose what
-runs; `ops` and `embedding_ops` are what torch's compiler and autograd see. Names load when they are
-first used; nothing here imports torch before.
+Each exists in plain torch or numpy (`reference`; for nearest rows `cosines`), which runs where no
+compiled code does, and as compiled code (`cpu`, `triton`) that gives the same results and errors.
+`rotate` and `lookup` are the ways in: they check what is given and choose what runs. Names load
+when they are first used; nothing here imports torch before.
 """
 
 from __future__ import annotations
@@ -13,18 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ropewalk.kernels.embedding import lookup, sgd_rows_
-    from ropewalk.kernels.rotary import rotate, rotate_, rotate_one
+    from ropewalk.kernels.embedding import lookup
+    from ropewalk.kernels.rotation import rotate
 
-__all__ = ["lookup", "rotate", "rotate_", "rotate_one", "sgd_rows_"]
+__all__ = ["lookup", "rotate"]
 
-_HOMES = {
-    "lookup": "ropewalk.kernels.embedding",
-    "rotate": "ropewalk.kernels.rotary",
-    "rotate_": "ropewalk.kernels.rotary",
-    "rotate_one": "ropewalk.kernels.rotary",
-    "sgd_rows_": "ropewalk.kernels.embedding",
-}
+_HOMES = {"lookup": "ropewalk.kernels.embedding", "rotate": "ropewalk.kernels.rotation"}
 """The module of each public name."""
 
 

@@ -8,6 +8,10 @@ and a message without the place.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Hashable
+from weakref import ReferenceType, ref
+
 import torch
 from torch import Tensor
 
@@ -34,7 +38,7 @@ def check_bounds(
     `why` ends it. A tensor without values (meta device) passes. Raises `error`, run
     eagerly, with the place of the first value out of bounds; otherwise asserts on the device.
     """
-    if ids.is_meta:
+    if ids.is_meta or passed(ids, (low, high)):
         return
     wrong = ids < low if high is None else (ids < low) | (ids > high)
     if not reads_values(ids):
@@ -42,6 +46,31 @@ def check_bounds(
         torch._assert_async(~wrong.any(), f"{what} must be {allowed}; {why}")
     elif bool(wrong.any()):
         raise error(_located(ids, wrong, what, low, high, why))
+    note_passed(ids, (low, high))
+
+
+# Position ids pass through several doors in every layer, and reading them waits for the device.
+# A tensor that has passed is known by itself and by how often it had been written to.
+_PASSED: deque[tuple[ReferenceType[Tensor], int, Hashable]] = deque(maxlen=16)
+
+
+def passed(ids: Tensor, check: Hashable) -> bool:
+    """Whether these very numbers have passed this check: nothing was written to them since."""
+    return _remembers(ids) and any(
+        tensor() is ids and version == ids._version and done == check
+        for tensor, version, done in tuple(_PASSED)
+    )
+
+
+def note_passed(ids: Tensor, check: Hashable) -> None:
+    """Note that `ids` have passed a check, under which `passed` then finds them."""
+    if _remembers(ids):
+        _PASSED.append((ref(ids), ids._version, check))
+
+
+def _remembers(ids: Tensor) -> bool:
+    """Whether writes to a tensor are counted, and it is one whose values are read at all."""
+    return reads_values(ids) and type(ids) is Tensor and not ids.is_inference()
 
 
 def check_token_ids(ids: Tensor) -> None:

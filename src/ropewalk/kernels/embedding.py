@@ -1,21 +1,32 @@
-"""Token vectors in one pass, and steps on the rows that were looked up.
+"""Token vectors in one pass: rows gathered, scaled, and what position adds put on them.
 
-`lookup` gathers, scales and adds what position adds; its gradient may be as sparse as the ids.
-`sgd_rows_` is a step of plain SGD that reads and writes those rows alone. Where no compiled
-kernel serves a tensor, plain torch gives the same results and errors (`embedding_reference`).
+`lookup` is the way in; `ropewalk::embedding_lookup` is what torch's compiler and autograd see of
+it, differentiable in the table and in what is added. It runs in `cpu.lookup` or, on a GPU with
+Triton, in `triton.lookup` where these serve the tensors, and otherwise in plain torch, with the
+same results and errors (`reference`). Gradients are torch's.
 """
 
 from __future__ import annotations
 
 import math
+import os
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ropewalk.errors import PositionError, RowError, TensorError, UsageError
-from ropewalk.kernels import embedding_reference as reference
-from ropewalk.kernels.bounds import INTEGERS, check_token_ids
-from ropewalk.kernels.embedding_ops import OPERATORS
+from ropewalk.kernels import reference
+from ropewalk.kernels.bounds import (
+    INTEGERS,
+    check_position_rows,
+    check_token_ids,
+    check_token_rows,
+)
+from ropewalk.kernels.cpu import lookup as cpu
 
 
 def lookup(
@@ -27,8 +38,6 @@ def lookup(
     position_ids: Tensor | None = None,
     padding_idx: int | None = None,
     added_padding_idx: int | None = None,
-    sparse: bool = False,
-    out: Tensor | None = None,
 ) -> Tensor:
     """Rows of `table` (rows, d) at `ids`, times `scale`, plus what is added: (*ids.shape, d).
 
@@ -37,12 +46,9 @@ def lookup(
     d). The dtype is the table's; the product is rounded to it, then the sum, each from fp32 at
     least. A `scale` that is itself to be rounded, as Gemma's, is given rounded.
 
-    Differentiable in `table` and `added`. Rows `padding_idx` and `added_padding_idx` take no
-    gradient. With `sparse` the table's gradient is a sparse tensor of the rows that were looked
-    up, each once, ascending: for torch.optim.SparseAdam or SGD, and for tables that no output
-    layer shares.
+    Differentiable in `table` and `added`; tokens of one row are summed in fp32 at least. Rows
+    `padding_idx` and `added_padding_idx` take no gradient.
 
-    `out`, contiguous and of the result's shape and dtype, is filled and returned: for inference.
     Raises RowError or PositionError for an id or a position without a row, with its place, and
     UsageError or TensorError for arguments that do not fit one another.
     """
@@ -54,50 +60,11 @@ def lookup(
     _check_added(ids, table, added, position_ids)
     padding = _padding(padding_idx, table, "padding_idx")
     added_padding = _padding(added_padding_idx, added, "added_padding_idx")
-    if out is None:
-        given = (ids, table, factor, added, position_ids, padding, added_padding, sparse)
-        if _is_transformed(table) or _is_transformed(added):
-            return reference.lookup(*given)
-        result: Tensor = OPERATORS.embedding_lookup(*given)
-        return result
-    _check_out(out, ids, table, added)
-    OPERATORS.embedding_lookup_out(ids, table, factor, added, position_ids, out)
-    return out
-
-
-def sgd_rows_(
-    table: Tensor,
-    ids: Tensor,
-    grad: Tensor,
-    lr: float,
-    *,
-    scale: float | None = None,
-    padding_idx: int | None = None,
-) -> Tensor:
-    """A step of plain SGD on the rows of `table` (rows, d) that `ids` name, in place.
-
-    `grad` (*ids.shape, d) is the gradient of what `lookup` gave with this `scale`. Tokens of one
-    row are summed in fp32 at least and in their own order; the sum is rounded to the table's
-    dtype and subtracted times `lr`. Equal to torch.optim.SGD without momentum or weight decay on
-    the dense gradient; rows that no id names are neither read nor written. Returns `table`.
-
-    Raises RowError for an id without a row, with its place, and UsageError or TensorError for
-    arguments that do not fit; nothing has changed then.
-    """
-    _check_table(table)
-    check_token_ids(ids)
-    if grad.shape != (*ids.shape, table.shape[1]) or not grad.is_floating_point():
-        raise TensorError(
-            f"grad is {tuple(grad.shape)} of {grad.dtype}; for ids {tuple(ids.shape)} and a table "
-            f"of width {table.shape[1]} it is {(*ids.shape, table.shape[1])}, floating point"
-        )
-    if not (math.isfinite(lr) and lr >= 0.0):
-        raise UsageError(f"lr is {lr}; a learning rate is a number of 0 or more")
-    factor = 1.0 if scale is None else float(scale)
-    padding = _padding(padding_idx, table, "padding_idx")
-    with torch.no_grad():
-        OPERATORS.embedding_sgd_(table, ids, grad, lr, factor, padding)
-    return table
+    given = (ids, table, factor, added, position_ids, padding, added_padding)
+    if _is_transformed(table) or _is_transformed(added):
+        return reference.lookup(*given)
+    result: Tensor = OPERATOR(*given)
+    return result
 
 
 def _is_transformed(tensor: Tensor | None) -> bool:
@@ -163,16 +130,100 @@ def _padding(index: int | None, table: Tensor | None, name: str) -> int:
     return index
 
 
-def _check_out(out: Tensor, ids: Tensor, table: Tensor, added: Tensor | None) -> None:
-    """Refuse a buffer of another form, and a gradient that nothing could flow through."""
-    shape = (*ids.shape, table.shape[1])
-    if tuple(out.shape) != shape or out.dtype != table.dtype or not out.is_contiguous():
-        raise TensorError(
-            f"out is {tuple(out.shape)} of {out.dtype}; it must be {shape} of {table.dtype}, "
-            "contiguous"
-        )
-    wanted = table.requires_grad or (added is not None and added.requires_grad)
-    if torch.is_grad_enabled() and (wanted or out.requires_grad):
-        raise UsageError(
-            "out= takes no part in autograd; call under torch.no_grad(), or leave out= away"
-        )
+_LIBRARY = torch.library.Library("ropewalk", "FRAGMENT")
+_LIBRARY.define(
+    "embedding_lookup(Tensor ids, Tensor table, float scale, Tensor? added, "
+    "Tensor? position_ids, int padding_idx, int added_padding_idx) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+OPERATOR = torch.ops.ropewalk.embedding_lookup
+"""What torch calls; see `reference.lookup` for its arguments."""
+
+
+def _run(
+    ids: Tensor,
+    table: Tensor,
+    scale: float,
+    added: Tensor | None,
+    position_ids: Tensor | None,
+    *padding: int,
+) -> Tensor:
+    """On the best path; which rows take no gradient does not matter here."""
+    del padding
+    if cpu.serves(ids, table, added, position_ids):
+        return cpu.lookup(ids, table, scale, added, position_ids)
+    if gpu := _gpu(table, added):
+        check_token_rows(ids, table.shape[0])
+        if added is not None and position_ids is not None:
+            check_position_rows(position_ids, added.shape[0])
+        rows: Tensor = gpu.lookup(ids, table, scale, added, position_ids)
+        return rows
+    return reference.lookup(ids, table, scale, added, position_ids)
+
+
+def _gpu(*tensors: Tensor | None) -> ModuleType | None:
+    """The Triton kernels where they serve tables like these, None elsewhere.
+
+    Not where Triton is not installed or the torch path was chosen.
+    """
+    if not all(x is None or x.is_cuda for x in tensors):
+        return None
+    kernels = _triton()
+    return kernels if kernels is not None and kernels.serves(*tensors) else None
+
+
+@cache
+def _triton() -> ModuleType | None:
+    if os.environ.get("ROPEWALK_KERNELS") == "torch" or find_spec("triton") is None:
+        return None
+    from ropewalk.kernels.triton import lookup
+
+    return lookup
+
+
+def _fake(ids: Tensor, table: Tensor, *_: object) -> Tensor:
+    return table.new_empty((*ids.shape, table.shape[1]))
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    """What the backward pass of a lookup needs: ids and sizes, never the table's values."""
+    del output
+    ids, table, ctx.scale, added, position_ids, ctx.padding_idx, ctx.added_padding = inputs
+    ctx.save_for_backward(ids, position_ids)
+    ctx.rows, ctx.dtype = table.shape[0], table.dtype
+    ctx.added = None if added is None else (added.shape, added.dtype)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradients of table and added rows, each where it is asked for."""
+    ids, position_ids = ctx.saved_tensors
+    of_table = of_added = None
+    if ctx.needs_input_grad[1]:
+        of_table = reference.gradient(grad, ids, ctx.rows, ctx.padding_idx, ctx.scale, ctx.dtype)
+    if ctx.needs_input_grad[3]:
+        shape, dtype = ctx.added
+        if position_ids is None:
+            of_added = grad.to(reference.wide(grad.dtype)).sum_to_size(shape).to(dtype)
+        else:
+            places = position_ids.expand(ids.shape)
+            of_added = reference.gradient(grad, places, shape[0], ctx.added_padding, 1.0, dtype)
+    return None, of_table, None, of_added, None, None, None
+
+
+def _vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
+    """One lookup for each of a mapped dimension, stacked; the tables may be mapped as well."""
+    slices = (
+        [
+            arg if dim is None else arg.select(dim, index)
+            for arg, dim in zip(args, in_dims, strict=True)
+        ]
+        for index in range(info.batch_size)
+    )
+    return torch.stack([OPERATOR(*each) for each in slices]), 0
+
+
+_LIBRARY.impl("embedding_lookup", _run, "CompositeExplicitAutograd")
+_NAME = "ropewalk::embedding_lookup"
+torch.library.register_fake(_NAME, _fake, lib=_LIBRARY)
+torch.library.register_autograd(_NAME, _backward, setup_context=_keep, lib=_LIBRARY)
+torch.library.register_vmap(_NAME, _vmap, lib=_LIBRARY)

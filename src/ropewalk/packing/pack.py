@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ropewalk.errors import LengthError, UsageError
 from ropewalk.packing.distances import Distances, distances
-from ropewalk.packing.layout import Layout, Piece
+from ropewalk.packing.layout import Counting, Layout, Piece, VarLen, varlen
 from ropewalk.packing.policies import BestFit, InOrder, OpenRows, Policy
 from ropewalk.short import short
 
@@ -255,7 +255,7 @@ def pack(
     longer than a row, into full rows and a rest; "split" cuts any document where a row ends, and
     leaves hardly any padding. `boundary`: tokens around every document. Documents without tokens
     are counted and left out. `left` puts padding in front; `multiple` pads each piece to a
-    multiple of so many tokens (2 * ranks for `zigzag_shard`).
+    multiple of so many tokens (2 * ranks for the zigzag order of ring attention).
 
     Raises LengthError and UsageError for settings that cannot be, at once; while rows are taken,
     UsageError for a document that holds something else than token ids, with its number and place.
@@ -289,3 +289,39 @@ def _stretches(number: int, document: Document) -> Iterator[Ids]:
         done += len(ids)
         # A copy: callers may fill one buffer again and again.
         yield ids.astype(np.int32)
+
+
+@short
+@dataclass(frozen=True)
+class PackedBatch:
+    """Equally long rows: each tensor (batch, length), int64. `segment_ids` is for
+    `ropewalk.attention`, `varlen` for kernels over rows laid end to end, `layouts` for the rest.
+    """
+
+    input_ids: Tensor
+    position_ids: Tensor
+    labels: Tensor
+    segment_ids: Tensor
+    varlen: VarLen
+    layouts: tuple[Layout, ...]
+
+
+def stack(rows: Sequence[PackedRow], counting: Counting = "reset") -> PackedBatch:
+    """A batch of rows. Raises UsageError for none, or for rows of several lengths."""
+    import torch
+
+    lengths = {row.layout.length for row in rows}
+    if len(lengths) != 1:
+        raise UsageError(
+            f"rows of lengths {sorted(lengths)} do not make a batch: it takes one length, and at "
+            "least one row"
+        )
+    layouts = tuple(row.layout for row in rows)
+    return PackedBatch(
+        input_ids=torch.stack([torch.from_numpy(row.token_ids).long() for row in rows]),
+        position_ids=torch.stack([layout.position_ids(counting) for layout in layouts]),
+        labels=torch.stack([row.labels() for row in rows]),
+        segment_ids=torch.stack([layout.segment_ids() for layout in layouts]),
+        varlen=varlen(layouts),
+        layouts=layouts,
+    )

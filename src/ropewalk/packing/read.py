@@ -20,8 +20,7 @@ import numpy as np
 from ropewalk.errors import DataFileError, UsageError
 from ropewalk.packing.layout import Layout, Piece
 from ropewalk.packing.pack import PackedRow
-from ropewalk.packing.parquet import arrow
-from ropewalk.packing.row_file import KEY, SCHEMA, schema
+from ropewalk.packing.row_file import KEY, SCHEMA, arrow, schema
 from ropewalk.short import short
 
 

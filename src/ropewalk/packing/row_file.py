@@ -15,16 +15,28 @@ from typing import Any
 
 import numpy as np
 
-from ropewalk.errors import StoreError, UsageError
+from ropewalk.errors import MissingPartError, StoreError, UsageError
 from ropewalk.files import written_beside
 from ropewalk.packing.pack import PackedRow
-from ropewalk.packing.parquet import arrow
 
 KEY = "ropewalk.packing"
 SCHEMA = "ropewalk.packing/1"
 
 GROUP_TOKENS = 1 << 22
 """Tokens of a row group: what a reader or writer holds at a time (16 MiB)."""
+
+
+def arrow() -> tuple[Any, Any]:
+    """pyarrow and pyarrow.parquet. Raises MissingPartError without them."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingPartError(
+            "Parquet needs the package pyarrow, which is not installed; "
+            'install it with: pip install "ropewalk[look]"'
+        ) from error
+    return pa, pq
 
 
 def check_target(path: Path, inputs: tuple[Path, ...] = (), *, force: bool = False) -> None:

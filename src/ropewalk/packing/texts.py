@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ropewalk.errors import DataFileError, UsageError
-from ropewalk.packing.parquet import arrow
+from ropewalk.packing.row_file import arrow
 from ropewalk.short import short
 
 PART = 1 << 18

@@ -5,16 +5,14 @@ computes it: `positions.Rotary(spec.RotarySpec(head_dim=64, rotary_dim=64, rope_
 """
 
 from ropewalk.positions.axes import Axial, Chunked, Interleaved, OneAxis
-from ropewalk.positions.base import Description, PositionEncoding, ScoreFeatures
-from ropewalk.positions.by_layer import ByLayerType
-from ropewalk.positions.cached_keys import rerotate
+from ropewalk.positions.base import ByLayerType, Description, PositionEncoding, ScoreFeatures
 from ropewalk.positions.figures import Figures, measure, measure_vectors
 from ropewalk.positions.from_mask import position_ids_from_mask
 from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
-from ropewalk.positions.rotary import Rotary, RotatedHeads
+from ropewalk.positions.rotary import Rotary, rerotate
+from ropewalk.positions.rotary_tables import RotatedHeads, Tables, to_half, to_interleaved
 from ropewalk.positions.sinusoidal import Sinusoidal
-from ropewalk.positions.turning import Tables, to_half, to_interleaved
 from ropewalk.positions.xpos import XPos
 
 __all__ = [

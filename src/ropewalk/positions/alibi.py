@@ -24,6 +24,7 @@ from torch import Tensor
 from ropewalk.errors import TensorError, UsageError
 from ropewalk.positions.base import Description, ScoreFeatures
 from ropewalk.positions.relative import RelativeBias, check_pair
+from ropewalk.rope.diagnostics import alibi_slopes
 
 SlopeRule = Literal["reference", "geometric"]
 
@@ -31,17 +32,6 @@ SlopeRule = Literal["reference", "geometric"]
 def geometric_slopes(heads: int, max_bias: float = 8.0) -> tuple[float, ...]:
     """2^(-max_bias * h / heads) for h = 1 .. heads: the series of the paper's section 3."""
     return tuple(2.0 ** (-max_bias * (h + 1) / heads) for h in range(heads))
-
-
-def reference_slopes(heads: int, max_bias: float = 8.0) -> tuple[float, ...]:
-    """The slopes of the paper's code for any number of heads.
-
-    With c the largest power of two not above `heads`: the series of c heads, then the first,
-    third, fifth ... of the series of 2c heads.
-    """
-    below = 2 ** (heads.bit_length() - 1)
-    above = geometric_slopes(2 * below, max_bias)
-    return geometric_slopes(below, max_bias) + above[0::2][: heads - below]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +98,7 @@ class Alibi(RelativeBias):
             )
         if not 0 < max_bias < math.inf:
             raise UsageError(f"max_bias is {max_bias}; it is a finite number above 0, often 8")
-        rules = {"reference": reference_slopes, "geometric": geometric_slopes}
+        rules = {"reference": alibi_slopes, "geometric": geometric_slopes}
         if slopes not in rules:
             raise UsageError(f"slopes is {slopes!r}; allowed: {', '.join(map(repr, rules))}")
         self.symmetric = symmetric

@@ -1,4 +1,4 @@
-"""Which axis of position turns which rotary pair, and at which frequency.
+"""Which axis of position rotates which rotary pair, and at which frequency.
 
 Text has one axis. Images and video have several: time, height, width. Each type here says how
 the pairs are dealt out to the axes; `laid_out` gives the numbers.
@@ -19,7 +19,7 @@ from ropewalk.short import short
 @short
 @dataclass(frozen=True, slots=True)
 class OneAxis:
-    """Every pair turns by the one position of a token."""
+    """Every pair rotates by the one position of a token."""
 
 
 @short
@@ -54,7 +54,7 @@ Axes = OneAxis | Chunked | Interleaved | Axial
 @short
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """For each pair in channel order: radians a token, and the axis whose position turns it."""
+    """For each pair in channel order: radians a token, and the axis whose position rotates it."""
 
     inv_freq: tuple[float, ...]
     axis: tuple[int, ...]

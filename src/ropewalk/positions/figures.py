@@ -97,7 +97,7 @@ def measure_vectors(vectors: Vectors, *, constant: bool = False) -> Figures:
 def vectors_of(encoding: PositionEncoding) -> Vectors:
     """What an encoding makes of a position, wherever it enters.
 
-    Added to the input: the vector added. Turning q and k: a query and a key of ones, turned, at
+    Added to the input: the vector added. Rotating q and k: a query and a key of ones, rotated, at
     the same position on every axis where there are several. Added to the scores: the bias, a
     feature a head, of a key that far behind the query at 1023, and beyond that of the key at 0
     behind a query there. Nothing: 0.
@@ -107,16 +107,16 @@ def vectors_of(encoding: PositionEncoding) -> Vectors:
             return lambda ids: encoding.table(ids, torch.float64)
         case Rotary() | XPos():
             rotary = encoding.rotary if isinstance(encoding, Rotary) else encoding.rotation.rotary
-            return lambda ids: _turned_ones(encoding, ids, rotary.rotary_dim, rotary.head_dim)
+            return lambda ids: _rotated_ones(encoding, ids, rotary.rotary_dim, rotary.head_dim)
         case _:
             return lambda ids: _bias(encoding, ids)
 
 
-def _turned_ones(encoding: PositionEncoding, ids: Tensor, turned: int, head_dim: int) -> Tensor:
+def _rotated_ones(encoding: PositionEncoding, ids: Tensor, rotated: int, head_dim: int) -> Tensor:
     ones = torch.ones(1, 1, len(ids), head_dim, dtype=torch.float64)
     axes = encoding.axis_count if isinstance(encoding, Rotary) else None
     q, k = encoding.rotate(ones, ones, ids if axes is None else ids.expand(axes, 1, -1))
-    return torch.cat((q[0, 0, :, :turned], k[0, 0, :, :turned]), dim=-1)
+    return torch.cat((q[0, 0, :, :rotated], k[0, 0, :, :rotated]), dim=-1)
 
 
 def _bias(encoding: PositionEncoding, ids: Tensor) -> Tensor:

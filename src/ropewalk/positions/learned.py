@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from ropewalk.errors import UsageError
 from ropewalk.kernels.bounds import learned_end
+from ropewalk.kernels.reference import wide
 from ropewalk.positions.base import Description, PositionEncoding
 from ropewalk.positions.checks import check_fit, check_positions
-from ropewalk.positions.exact import wide
 from ropewalk.positions.sinusoidal import check_width
 
 INIT_STD = 0.02

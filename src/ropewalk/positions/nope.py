@@ -9,7 +9,7 @@ from ropewalk.positions.checks import check_positions
 
 
 class NoPosition(PositionEncoding):
-    """Adds, turns and biases nothing; a causal mask alone then tells early from late.
+    """Adds, rotates and biases nothing; a causal mask alone then tells early from late.
 
     Used in some layers of SmolLM3 and Llama 4. Position ids are checked like everywhere, so that
     a wrong one does not pass unseen because this layer has no use for it.

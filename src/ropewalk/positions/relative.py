@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from ropewalk.errors import UsageError
+from ropewalk.kernels.reference import wide
 from ropewalk.positions.base import PositionEncoding
 from ropewalk.positions.checks import check_axes, check_positions
-from ropewalk.positions.exact import wide
 
 
 class RelativeBias(PositionEncoding):

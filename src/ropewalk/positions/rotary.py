@@ -1,54 +1,46 @@
-"""Rotary position encoding: queries and keys turned by their positions (2104.09864)."""
+"""Rotary position encoding: queries and keys rotated by their positions (2104.09864).
+
+`rerotate` is for caches that hold rotated keys: these are right for one schedule only. When a
+schedule that depends on length moves on, or tokens before the cached ones are dropped, keys are
+rotated by the difference of the two angles, in one rotation and one rounding. A cache of
+un-rotated keys, rotated at every step by `rotate(q, k, position_ids, k_position_ids)`, never
+needs this.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ropewalk.errors import LengthError, PositionError, ScheduleError, TensorError, UsageError
+from ropewalk.errors import LengthError, PositionError, ScheduleError, TensorError
+from ropewalk.kernels.reference import wide
 from ropewalk.positions.axes import Axes, OneAxis, choose, count_axes, laid_out
-from ropewalk.positions.base import Description
+from ropewalk.positions.base import Description, ExactEncoding, constant, to_exact, to_exact_by_pair
 from ropewalk.positions.checks import check_axes, check_fit, check_positions
-from ropewalk.positions.exact import ExactEncoding, constant, to_exact, to_exact_by_pair, wide
-from ropewalk.positions.tables_cache import ROTARY_TABLES
-from ropewalk.positions.turning import Tables, turn_both, turn_some
+from ropewalk.positions.rotary_tables import ROTARY_TABLES, RotatedHeads, Tables, apply_tables
 from ropewalk.rope import spec
-from ropewalk.short import short
 
 Lengths = int | Sequence[int]
 """Tokens of the sequences at hand: one number for all rows of a batch, or one a row."""
 
 
-@short
-@dataclass(frozen=True, slots=True)
-class RotatedHeads:
-    """The query and the key heads that turn, by index; the others pass unchanged.
-
-    Qwen2.5-Omni's token-to-wave model turns head 0 alone: `RotatedHeads((0,), (0,))`.
-    """
-
-    query: tuple[int, ...]
-    key: tuple[int, ...]
-
-
 class Rotary(ExactEncoding):
-    """Turns pairs of channels of q and k by position x inverse frequency; values stay as they are.
+    """Rotates pairs of channels of q and k by position x inverse frequency; values stay.
 
     `rotary` is the whole encoding as a value: dimensions, base, layout, scaling, sections. `axes`
     is for what it cannot say: `Axial` positions of images. `rotated` restricts it to some heads.
-    Where the last channels of a head turn (latent attention), the part that turns may be given
-    alone, as the one shared key is: (batch, 1, length, rotary_dim).
+    Where the last channels of a head are rotated (latent attention), that part may be given alone,
+    as the one shared key is: (batch, 1, length, rotary_dim).
 
     `length`, the tokens of the sequence at hand, matters to schedules that depend on it (dynamic,
     longrope) and has to be given for those, here or at each call: it is never guessed from the
     positions, and nothing is remembered from one call to the next. At a call it may be one number
-    a row, for sequences of different lengths in one batch: each row is then turned as it would be
-    alone, whatever stands beside it. (transformers turns a whole batch by its longest row. Rows
+    a row, for sequences of different lengths in one batch: each row is then rotated as it would be
+    alone, whatever stands beside it. (transformers rotates a whole batch by its longest row. Rows
     that hold several packed documents have one length as well.) Keys cached under one length
-    do not fit queries turned at another; see `ropewalk.positions.rerotate`.
+    do not fit queries rotated at another; see `ropewalk.positions.rerotate`.
 
     A token's position may be given without an axis dimension to a model with sections: text has
     the same position on every axis.
@@ -151,7 +143,7 @@ class Rotary(ExactEncoding):
         *,
         length: Lengths | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """q and k turned, in fp32 at least, back in their dtypes; see the base class for shapes.
+        """q and k rotated, in fp32 at least, back in their dtypes; see the base class for shapes.
 
         Keys have heads of their own count. `k_position_ids` are the keys' positions where they
         are not the queries', as with a cache of un-rotated keys.
@@ -165,25 +157,7 @@ class Rotary(ExactEncoding):
         dtype = torch.promote_types(wide(q.dtype), wide(k.dtype))
         q_tables = self.tables(position_ids, length, dtype)
         k_tables = self.tables(k_ids, length, dtype, "k_position_ids") if own else q_tables
-        return self.rotate_by(q, k, q_tables, k_tables)
-
-    def rotate_by(
-        self, q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables
-    ) -> tuple[Tensor, Tensor]:
-        """As `rotate`, by tables made before: once a forward pass, whatever the layers."""
-        layout, placement, rotated = self.rotary.layout, self.rotary.placement, self.rotated
-        if rotated is None:
-            return turn_both(q, k, q_tables, k_tables, layout, placement)
-        for name, heads, x in (("query", rotated.query, q), ("key", rotated.key, k)):
-            if not all(0 <= head < x.shape[1] for head in heads):
-                raise UsageError(
-                    f"{name} heads {list(heads)} are to be rotated, and there are {x.shape[1]}, "
-                    "counted from 0"
-                )
-        return (
-            turn_some(q, q_tables, layout, rotated.query, placement),
-            turn_some(k, k_tables, layout, rotated.key, placement),
-        )
+        return apply_tables(q, k, q_tables, k_tables, self.rotary, self.rotated)
 
     def check_ids(self, ids: Tensor, x: Tensor, what: str, name: str = "k") -> None:
         """Refuse `x` (called `name`) that is no (batch, heads, length, head_dim), or ids (called
@@ -193,7 +167,7 @@ class Rotary(ExactEncoding):
         widths = [r.head_dim] if r.placement == "first" else [r.head_dim, r.rotary_dim]
         if x.dim() != 4 or x.shape[-1] not in widths:
             raise TensorError(
-                f"{name} has shape {tuple(x.shape)}; this encoding turns (batch, heads, length, "
+                f"{name} has shape {tuple(x.shape)}; this encoding rotates (batch, heads, length, "
                 f"{' or '.join(map(str, dict.fromkeys(widths)))})"
             )
         check_fit(ids, x.shape[0], x.shape[2], self.axis_count, what)
@@ -258,3 +232,48 @@ def _by_row(position_ids: Tensor, rows: Sequence[int], what: str) -> Tensor:
             "give one length for all rows, or one a row"
         )
     return ids
+
+
+def rerotate(
+    k: Tensor,
+    was: Rotary,
+    now: Rotary,
+    position_ids: Tensor,
+    now_position_ids: Tensor | None = None,
+) -> Tensor:
+    """Keys rotated by `was` at `position_ids` become keys rotated by `now`.
+
+    `k`: (batch, kv_heads, length, head_dim), as `was` returned them. `now_position_ids` are the
+    new positions where they change (a shift of the context), else the same ones. For a schedule
+    that depends on length: `rerotate(k, rope.at_length(4096), rope.at_length(8192), ids)`.
+
+    Raises ScheduleError when the two encodings rotate different channels or heads, PositionError
+    for ids or shapes that do not fit.
+    """
+    _same_channels(was, now)
+    new_ids = position_ids if now_position_ids is None else now_position_ids
+    was.check_ids(position_ids, k, "position_ids")
+    now.check_ids(new_ids, k, "now_position_ids")
+    by = now.angles(new_ids, what="now_position_ids") - was.angles(position_ids)
+    ratio = now.attention_factor / was.attention_factor
+    dtype = wide(k.dtype)
+    tables = Tables(*((w * ratio).to(dtype).to(k.device) for w in (by.cos(), by.sin())))
+    heads = None if now.rotated is None else RotatedHeads((), now.rotated.key)
+    return apply_tables(k[:, :0], k, tables, tables, now.rotary, heads)[1]
+
+
+def _same_channels(was: Rotary, now: Rotary) -> None:
+    """Refuse two encodings of which one cannot follow from the other by a rotation."""
+    for name in ("head_dim", "rotary_dim", "layout", "placement"):
+        before, after = getattr(was.rotary, name), getattr(now.rotary, name)
+        if before != after:
+            raise ScheduleError(
+                f"keys were rotated with {name} {before} and are to be rotated with {after}; a "
+                "rotation cannot change that: compute the keys anew"
+            )
+    if was.rotated != now.rotated:
+        raise ScheduleError("keys cannot be moved between encodings that rotate different heads")
+    if was.attention_factor == 0.0:
+        raise ScheduleError(
+            "keys rotated with an attention factor of 0 hold nothing to rotate back"
+        )

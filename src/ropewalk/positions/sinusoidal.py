@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ropewalk.errors import TensorError, UsageError
-from ropewalk.positions.base import Description
+from ropewalk.kernels.reference import wide
+from ropewalk.positions.base import Description, ExactEncoding, constant, to_exact
 from ropewalk.positions.checks import check_fit, check_positions
-from ropewalk.positions.exact import ExactEncoding, constant, to_exact, wide
 from ropewalk.rope.schedules import plain_inv_freq
 
 Variant = Literal["paper", "tensor2tensor", "marian"]

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from ropewalk.errors import UsageError
-from ropewalk.positions.base import Description
+from ropewalk.kernels.reference import wide
+from ropewalk.positions.base import Description, ExactEncoding, constant, to_exact
 from ropewalk.positions.checks import check_positions
-from ropewalk.positions.exact import ExactEncoding, constant, to_exact, wide
 from ropewalk.positions.rotary import Rotary
-from ropewalk.positions.turning import Tables
+from ropewalk.positions.rotary_tables import Tables, apply_tables
 from ropewalk.rope import spec
 
 GAMMA = 0.4
@@ -64,7 +64,7 @@ class XPos(ExactEncoding):
         *,
         length: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """q turned and scaled up, k turned and scaled down; see the base class for shapes.
+        """q rotated and scaled up, k rotated and scaled down; see the base class for shapes.
 
         Raises PositionError as `Rotary.rotate`, and for positions too far from the centre.
         """
@@ -75,7 +75,7 @@ class XPos(ExactEncoding):
         dtype = torch.promote_types(wide(q.dtype), wide(k.dtype))
         q_tables = self._tables(position_ids, length, dtype, q.dtype, 1.0, "position_ids")
         k_tables = self._tables(k_ids, length, dtype, k.dtype, -1.0, k_what)
-        return self.rotation.rotate_by(q, k, q_tables, k_tables)
+        return apply_tables(q, k, q_tables, k_tables, self.rotation.rotary)
 
     def reach(self, dtype: torch.dtype) -> int:
         """How many positions from the centre the factors stay within the root of the range."""

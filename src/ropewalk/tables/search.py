@@ -16,7 +16,7 @@ import numpy as np
 
 from ropewalk.errors import UsageError
 from ropewalk.kernels.arrays import Array, as_array, as_tensor, doubles
-from ropewalk.kernels.near import cosine_error, cosines
+from ropewalk.kernels.cosines import cosine_error, cosines
 from ropewalk.short import short
 from ropewalk.tables.stored import check_rows
 

@@ -22,12 +22,12 @@ TEXT = (
 
 
 def put_in(model: Any, rotary: RotarySpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the model's layers turn queries and keys by `rotary`, computed here."""
+    """Let the model's layers rotate queries and keys by `rotary`, computed here."""
     from torch import nn
     from transformers.models.llama import modeling_llama
 
+    from ropewalk.kernels import rotate
     from ropewalk.positions import Rotary as Encoding
-    from ropewalk.positions import Tables
 
     encoding = Encoding(rotary)
 
@@ -39,8 +39,7 @@ def put_in(model: Any, rotary: RotarySpec, monkeypatch: pytest.MonkeyPatch) -> N
 
     def apply(q: Any, k: Any, cos: Any, sin: Any, unsqueeze_dim: int = 1) -> Any:
         assert unsqueeze_dim == 1
-        tables = Tables(cos, sin)
-        return encoding.rotate_by(q, k, tables, tables)
+        return rotate(q, k, cos, sin, rotary.layout)
 
     monkeypatch.setitem(model.model._modules, "rotary_emb", Adapter())
     monkeypatch.setattr(modeling_llama, "apply_rotary_pos_emb", apply)

@@ -1,4 +1,4 @@
-"""Queries and keys turned by the model's own function and by ours, in the model's own layout."""
+"""Queries and keys rotated by the model's own function and by ours, in the model's own layout."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LONG = {
 }
 
 # Model type, the changes to its configuration, and whether its function takes whole heads and
-# lets the channels pass that do not turn; the others are given only what turns.
+# lets the channels pass that do not rotate; the others are given only what rotates.
 CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("llama", {**HEADS, "rope_parameters": LLAMA3}, True),
     ("qwen3", {**HEADS, "head_dim": 64, "rope_parameters": YARN}, True),
@@ -77,7 +77,7 @@ IDS = [[0, 1, 2, 3, 50], [7, 7, 9, 63, 0]]
 
 
 @pytest.mark.parametrize(("model_type", "changes", "whole"), CASES, ids=lambda x: str(x)[:16])
-def test_turned_queries_and_keys_are_those_of_the_model(
+def test_rotated_queries_and_keys_are_those_of_the_model(
     model_type: str, changes: dict[str, Any], whole: bool, upstream: Any
 ) -> None:
     from ropewalk.positions.rotary import Rotary
@@ -85,37 +85,37 @@ def test_turned_queries_and_keys_are_those_of_the_model(
     config = upstream.config_class(model_type)(**SMALL, **changes)
     _, rotary = next(iter(read_config(config.to_dict()).rotary_groups()))
     if "qk_rope_head_dim" in changes:
-        # Only a part of each head is handed to the function: the part that turns.
+        # Only a part of each head is handed to the function: the part that rotates.
         rotary = replace(rotary, head_dim=rotary.rotary_dim)
     generator = torch.Generator().manual_seed(0)
     q, k = (torch.randn(2, n, 5, rotary.head_dim, generator=generator) for n in (4, 2))
     ids = torch.tensor(IDS)
     ours = Rotary(rotary).rotate(q, k, ids, length=64)
-    turning = rotary.head_dim if whole else rotary.rotary_dim
-    theirs = _theirs(config, upstream, q[..., :turning], k[..., :turning], ids)
+    rotating = rotary.head_dim if whole else rotary.rotary_dim
+    theirs = _theirs(config, upstream, q[..., :rotating], k[..., :rotating], ids)
     for mine, other, x in zip(ours, theirs, (q, k), strict=True):
         if model_type == "deepseek_v3":
             # Its function takes pairs (2i, 2i + 1) and leaves them as (i, i + d / 2).
             mine = torch.cat((mine[..., 0::2], mine[..., 1::2]), dim=-1)
         # Their frequencies are off by up to 8e-7, times 63 positions.
-        assert torch.allclose(mine[..., :turning], other, rtol=0, atol=1e-4)
-        assert torch.equal(mine[..., turning:], x[..., turning:])
+        assert torch.allclose(mine[..., :rotating], other, rtol=0, atol=1e-4)
+        assert torch.equal(mine[..., rotating:], x[..., rotating:])
 
 
 def _theirs(config: Any, upstream: Any, q: Any, k: Any, ids: Any) -> tuple[Any, Any]:
-    """q and k turned by the functions of the model's own module."""
+    """q and k rotated by the functions of the model's own module."""
     module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
     rotary = upstream.rotary_module(config)
     if config.model_type == "llama4_text":
         # Tokens before heads, and complex numbers for cos and sin.
-        turned = module.apply_rotary_emb(q.transpose(1, 2), k.transpose(1, 2), rotary(q, ids))
-        return turned[0].transpose(1, 2), turned[1].transpose(1, 2)
+        rotated = module.apply_rotary_emb(q.transpose(1, 2), k.transpose(1, 2), rotary(q, ids))
+        return rotated[0].transpose(1, 2), rotated[1].transpose(1, 2)
     labels = {"zaya": ["hybrid"], "deepseek_v4": ["compress"]}
     cos, sin = rotary(q, ids, *labels.get(config.model_type, []))
     if config.model_type == "deepseek_v4":
         return tuple(module.apply_rotary_pos_emb(x, cos, sin) for x in (q, k))
     if config.model_type == "deepseek_v3":
-        turned = module.apply_rotary_pos_emb_interleave(q, k, cos, sin)
+        rotated = module.apply_rotary_pos_emb_interleave(q, k, cos, sin)
     else:
-        turned = module.apply_rotary_pos_emb(q, k, cos, sin)
-    return turned[0], turned[1]
+        rotated = module.apply_rotary_pos_emb(q, k, cos, sin)
+    return rotated[0], rotated[1]

@@ -11,9 +11,8 @@ import torch
 
 from ropewalk.errors import ModelFileError
 from ropewalk.extension.tune.inputs import Handing, check_apart
-from ropewalk.packing.batch import stack
 from ropewalk.packing.layout import Counting, Layout
-from ropewalk.packing.pack import PackedRow
+from ropewalk.packing.pack import PackedRow, stack
 
 SIZES = (1, 9, 14, 4)
 WINDOWED = {

@@ -27,21 +27,21 @@ def taken_out() -> dict[str, ModuleType]:
 
 @pytest.fixture(scope="session")
 def interpreted() -> dict[str, ModuleType]:
-    """The modules `rotary` and `embedding`, interpreted, by name."""
+    """The modules `rotate` and `lookup`, interpreted, by name."""
     before = taken_out()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "TRITON_INTERPRET", "1")
-        made = {name: importlib.import_module(f"{ROOM}.{name}") for name in ("rotary", "embedding")}
+        made = {name: importlib.import_module(f"{ROOM}.{name}") for name in ("rotate", "lookup")}
     taken_out()
     sys.modules.update(before)
     return made
 
 
 @pytest.fixture(scope="session")
-def rotary(interpreted: dict[str, ModuleType]) -> ModuleType:
-    return interpreted["rotary"]
+def rotate(interpreted: dict[str, ModuleType]) -> ModuleType:
+    return interpreted["rotate"]
 
 
 @pytest.fixture(scope="session")
-def embedding(interpreted: dict[str, ModuleType]) -> ModuleType:
-    return interpreted["embedding"]
+def lookup(interpreted: dict[str, ModuleType]) -> ModuleType:
+    return interpreted["lookup"]

@@ -47,11 +47,10 @@ def traffic(ptx: str) -> Counter[str]:
     return Counter(re.findall(r"(?:ld|st)\.global(?:\.v\d)?\.b\d+", ptx))
 
 
-def turned(kind: str, layout: str, head_dim: int, pairs: int) -> str:
+def rotation(kind: str, layout: str, head_dim: int, pairs: int) -> str:
     from triton import language as tl
 
-    from ropewalk.kernels.triton.rotary import choose_blocks
-    from ropewalk.kernels.triton.turn_block import turn_blocks
+    from ropewalk.kernels.triton.rotate import choose_blocks, rotate_blocks
 
     blocks = choose_blocks(32, 4096, pairs, {"fp32": 4, "bf16": 2}[kind])
     power = 1 << (pairs - 1).bit_length()
@@ -71,7 +70,7 @@ def turned(kind: str, layout: str, head_dim: int, pairs: int) -> str:
         **dict.fromkeys(("q", "q_out", "k", "k_out"), f"*{kind}"),
         **dict.fromkeys(("q_cos", "q_sin", "k_cos", "k_sin"), "*fp32"),
     }
-    return compiled(turn_blocks, constants, types)
+    return compiled(rotate_blocks, constants, types)
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
@@ -82,7 +81,7 @@ def turned(kind: str, layout: str, head_dim: int, pairs: int) -> str:
 def test_queries_and_keys_are_read_and_written_16_bytes_at_a_time(
     layout: str, kind: str, head_dim: int, pairs: int
 ) -> None:
-    ptx = turned(kind, layout, head_dim, pairs)
+    ptx = rotation(kind, layout, head_dim, pairs)
     found = traffic(ptx)
     assert {name for name in found if name.startswith("st")} == {"st.global.v4.b32"}
     # The rows of the tables are a sixteenth of the traffic, and may come in halves.
@@ -91,7 +90,7 @@ def test_queries_and_keys_are_read_and_written_16_bytes_at_a_time(
 
 
 def test_ids_without_a_row_fail_an_assert_and_rows_are_gathered_16_bytes_at_a_time() -> None:
-    from ropewalk.kernels.triton.lookup_block import lookup_block
+    from ropewalk.kernels.triton.lookup import lookup_block
 
     constants: dict[str, Any] = {
         "t_channel": 1, "a_channel": 1, "scaled": True, "placed": True, "named": True,
@@ -102,12 +101,4 @@ def test_ids_without_a_row_fail_an_assert_and_rows_are_gathered_16_bytes_at_a_ti
     ptx = compiled(lookup_block, constants, types, debug=True, sanitize_overflow=False)
     assert "__assertfail" in ptx
     # One by one come the ids alone.
-    assert set(traffic(ptx)) == {"ld.global.b64", "ld.global.v4.b32", "st.global.v4.b32"}
-
-
-def test_gradient_rows_are_summed_16_bytes_at_a_time() -> None:
-    from ropewalk.kernels.triton.lookup_block import sum_segment
-
-    types = {"gradient": "*bf16", "order": "*i64", "ends": "*i64", "out": "*bf16", "scale": "fp32"}
-    ptx = compiled(sum_segment, {"width_block": 1024, "at_once": 4}, types)
     assert set(traffic(ptx)) == {"ld.global.b64", "ld.global.v4.b32", "st.global.v4.b32"}

@@ -8,27 +8,24 @@ import pytest
 import torch
 
 from ropewalk.errors import RowError
-from ropewalk.kernels import embedding_ops
-from ropewalk.kernels.cpu import embedding as cpu
-from ropewalk.kernels.embedding import lookup
+from ropewalk.kernels import embedding
+from ropewalk.kernels.cpu import lookup as cpu
 
 
 def test_a_lookup_and_its_gradients_go_through_the_kernels_of_the_gpu(
-    embedding: ModuleType, monkeypatch: pytest.MonkeyPatch
+    lookup: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedding_ops, "_gpu", lambda *_: embedding)
-    monkeypatch.setattr(cpu, "looks_up", lambda *_: False)
-    monkeypatch.setattr(cpu, "sums", lambda *_: False)
+    monkeypatch.setattr(embedding, "_gpu", lambda *_: lookup)
+    monkeypatch.setattr(cpu, "serves", lambda *_: False)
     table, added = torch.randn(9, 6, requires_grad=True), torch.randn(5, 6, requires_grad=True)
     ids, places = torch.randint(0, 9, (2, 5)), torch.arange(5)
     grad = torch.randn(2, 5, 6)
-    for sparse in (False, True):
-        out = lookup(ids, table, scale=2.5, added=added, position_ids=places, sparse=sparse)
-        plain = table[ids] * 2.5 + added[places]
-        assert torch.equal(out, plain)
-        found = torch.autograd.grad(out, (table, added), grad)
-        wanted = torch.autograd.grad(plain, (table, added), grad)
-        for ours, true in zip(found, wanted, strict=True):
-            torch.testing.assert_close(ours.to_dense(), true)
+    out = embedding.lookup(ids, table, scale=2.5, added=added, position_ids=places)
+    plain = table[ids] * 2.5 + added[places]
+    assert torch.equal(out, plain)
+    found = torch.autograd.grad(out, (table, added), grad)
+    wanted = torch.autograd.grad(plain, (table, added), grad)
+    for ours, true in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, true)
     with pytest.raises(RowError, match="row 0, column 1"):
-        lookup(torch.tensor([[0, 9]]), table)
+        embedding.lookup(torch.tensor([[0, 9]]), table)

@@ -8,7 +8,7 @@ from ropewalk.attention import packed
 from ropewalk.errors import UsageError
 from ropewalk.extension.tune.inputs import PROBE, Handing, probe
 from ropewalk.extension.tune.settings import TuneSettings
-from ropewalk.packing.batch import stack
+from ropewalk.packing.pack import stack
 from ropewalk.rope.spec import PositionSpec
 
 if TYPE_CHECKING:

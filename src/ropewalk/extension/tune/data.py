@@ -278,8 +278,7 @@ def open_source(
 
 
 def _packed(path: Path) -> bool:
-    from ropewalk.packing.parquet import arrow
-    from ropewalk.packing.row_file import KEY
+    from ropewalk.packing.row_file import KEY, arrow
 
     pa, pq = arrow()
     try:

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import ModelFileError, UsageError
-from ropewalk.packing.batch import PackedBatch, stack
 from ropewalk.packing.layout import Counting, Layout
-from ropewalk.packing.pack import PackedRow
+from ropewalk.packing.pack import PackedBatch, PackedRow, stack
 from ropewalk.short import short
 
 if TYPE_CHECKING:

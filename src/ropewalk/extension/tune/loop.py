@@ -23,8 +23,7 @@ from ropewalk.extension.tune.loss import LossModel, predicted
 from ropewalk.extension.tune.optimiser import rate
 from ropewalk.extension.tune.settings import TuneSettings
 from ropewalk.extension.tune.world import World
-from ropewalk.packing.batch import stack
-from ropewalk.packing.pack import PackedRow
+from ropewalk.packing.pack import PackedRow, stack
 from ropewalk.short import short
 
 if TYPE_CHECKING:

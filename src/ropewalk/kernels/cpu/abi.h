@@ -11,7 +11,7 @@
 #endif
 
 // Raised whenever a struct or a function changes; Python refuses a library of another number.
-constexpr int64_t ROPEWALK_ABI = 3;
+constexpr int64_t ROPEWALK_ABI = 4;
 
 enum Dtype : int64_t { FLOAT32 = 0, BFLOAT16 = 1, FLOAT16 = 2, FLOAT64 = 3 };
 enum RotaryLayout : int64_t { HALF = 0, INTERLEAVED = 1 };
@@ -19,7 +19,7 @@ enum InstructionSet : int64_t { BASELINE = 0, AVX2 = 1, AVX512 = 2 };
 
 // Strides count elements; dimensions are (batch, heads, sequence, head_dim).
 struct RotaryOperand {
-    int64_t x, out;  // addresses; the same one turns in place
+    int64_t x, out;  // addresses; the same one rotates in place
     int64_t heads, length, head_dim;
     int64_t x_stride[4], out_stride[4];
     int64_t cos, sin;         // addresses, (batch, sequence, pairs), pairs side by side
@@ -28,7 +28,7 @@ struct RotaryOperand {
 
 // Tables are FLOAT64 for FLOAT64 values, else FLOAT32.
 struct RotaryRequest {
-    int64_t dtype, layout, inverse;  // inverse: 1 turns by the opposite angle
+    int64_t dtype, layout, inverse;  // inverse: 1 rotates by the opposite angle
     int64_t threads, batch, pairs;
     int64_t count;  // operands in use: 1 or 2
     RotaryOperand operands[2];

@@ -18,19 +18,3 @@ struct LookupRequest {
     double scale;
     int64_t past_caches;  // 1: `out` is too large for the caches to be of use
 };
-
-// Where the sum over the tokens of a row goes.
-enum Place : int64_t {
-    PACKED = 0,     // to row g of `out`, for the g-th row that was looked up
-    SCATTERED = 1,  // to that row of `out` itself
-    STEP = 2,       // subtracted from that row, times the learning rate
-};
-
-// The tokens grouped by id: those of row touched[g] are order[starts[g]] .. order[starts[g + 1]].
-struct SumRequest {
-    int64_t threads;
-    Rows grad, out;
-    int64_t order, starts, touched;  // addresses of int64
-    int64_t groups, width, place;
-    double scale, rate;
-};

@@ -10,7 +10,6 @@
 namespace {
 
 constexpr int LINES_AHEAD = 16;    // of 64 bytes, fetched early; hardware finds the rest of a row
-constexpr int64_t BLOCK = 1024;    // channels summed at a time: 4 KiB of the first cache
 
 template <class T>
 inline T* row_of(const Rows& rows, int64_t index) {
@@ -47,22 +46,12 @@ template <class L, class T, class Floats>
 inline void store_past_caches(T* to, Floats value) {
     L::store(to, value);
 }
-// One rounding, as torch's steps of SGD have where the processor can.
-inline float multiply_add(float a, float b, float c) {
-#if defined(__FMA__) || defined(__aarch64__)
-    return __builtin_fmaf(a, b, c);
-#else
-    return a * b + c;
-#endif
-}
 #if defined(__AVX512F__)
 template <class L>
 inline void store_past_caches(float* to, __m512 value) { _mm512_stream_ps(to, value); }
-inline __m512 multiply_add(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
 #elif defined(__AVX2__)
 template <class L>
 inline void store_past_caches(float* to, __m256 value) { _mm256_stream_ps(to, value); }
-inline __m256 multiply_add(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
 #endif
 
 template <class L, bool PAST, class T, class P>
@@ -140,90 +129,6 @@ bool lookup_block(const LookupRequest& r, int64_t first, int64_t last) {
         case BFLOAT16: return lookup_typed<L, Bf16>(r, first, last);
         case FLOAT16: return lookup_typed<L, Half>(r, first, last);
         default: return lookup_typed<L, float>(r, first, last);
-    }
-}
-
-// total[0..width) becomes the sum of scale * grad over a group's tokens, from channel `left` on,
-// one token after the other: the same bits whatever the threads.
-template <class L, class G>
-void sum_group(const SumRequest& r, int64_t group, int64_t left, int64_t width, float* total) {
-    const int64_t* order = reinterpret_cast<const int64_t*>(r.order);
-    const int64_t* starts = reinterpret_cast<const int64_t*>(r.starts);
-    const float scale = static_cast<float>(r.scale);
-    for (int64_t k = starts[group]; k < starts[group + 1]; ++k) {
-        const G* grad = row_of<const G>(r.grad, order[k]) + left;
-        const bool first = k == starts[group];
-        int64_t i = 0;
-        if constexpr (L::width > 0) {
-            const auto factor = L::all(scale);
-            for (; i + L::width <= width; i += L::width) {
-                const auto x = L::mul(L::load(grad + i), factor);
-                L::store(total + i, first ? x : L::add(L::load(total + i), x));
-            }
-        }
-        for (; i < width; ++i) {
-            const float x = widen(grad[i]) * scale;
-            total[i] = first ? x : total[i] + x;
-        }
-    }
-}
-
-// A step rounds the sum to the table's dtype first, as a gradient that is stored would be.
-template <class L, class T>
-void put_sum(const SumRequest& r, const float* total, int64_t width, T* out) {
-    const bool step = r.place == STEP;
-    const float rate = static_cast<float>(-r.rate);
-    int64_t i = 0;
-    if constexpr (L::width > 0) {
-        const auto rates = L::all(rate);
-        for (; i + L::width <= width; i += L::width) {
-            auto x = L::load(total + i);
-            if (step) x = multiply_add(rates, rounded_lanes<L, T>(x), L::load(out + i));
-            L::store(out + i, x);
-        }
-    }
-    for (; i < width; ++i) {
-        const float x = step ? multiply_add(rate, rounded<T>(total[i]), widen(out[i])) : total[i];
-        narrow(x, out[i]);
-    }
-}
-
-// Groups [first, last), channels [left, right).
-template <class L, class G, class T>
-void sum_groups(const SumRequest& r, int64_t first, int64_t last, int64_t left, int64_t right) {
-    const int64_t* order = reinterpret_cast<const int64_t*>(r.order);
-    const int64_t* starts = reinterpret_cast<const int64_t*>(r.starts);
-    const int64_t* touched = reinterpret_cast<const int64_t*>(r.touched);
-    alignas(64) float total[BLOCK];
-    for (int64_t g = first; g < last; ++g) {
-        if (g + 1 < last) {
-            fetch_ahead(row_of<const G>(r.grad, order[starts[g + 1]]) + left);
-            if (r.place == STEP) fetch_ahead(row_of<const T>(r.out, touched[g + 1]) + left);
-        }
-        T* out = row_of<T>(r.out, r.place == PACKED ? g : touched[g]);
-        for (int64_t from = left; from < right; from += BLOCK) {
-            const int64_t width = right - from < BLOCK ? right - from : BLOCK;
-            sum_group<L, G>(r, g, from, width, total);
-            put_sum<L>(r, total, width, out + from);
-        }
-    }
-}
-
-template <class L, class G>
-void sum_typed(const SumRequest& r, int64_t first, int64_t last, int64_t left, int64_t right) {
-    if (r.out.dtype == FLOAT32) {
-        sum_groups<L, G, float>(r, first, last, left, right);
-    } else {
-        sum_groups<L, G, G>(r, first, last, left, right);
-    }
-}
-
-template <class L>
-void sum_block(const SumRequest& r, int64_t first, int64_t last, int64_t left, int64_t right) {
-    switch (r.grad.dtype) {
-        case BFLOAT16: return sum_typed<L, Bf16>(r, first, last, left, right);
-        case FLOAT16: return sum_typed<L, Half>(r, first, last, left, right);
-        default: return sum_typed<L, float>(r, first, last, left, right);
     }
 }
 

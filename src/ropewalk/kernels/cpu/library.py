@@ -20,7 +20,7 @@ from pathlib import Path
 from ropewalk.errors import UsageError
 from ropewalk.short import short
 
-ABI = 3
+ABI = 4
 """The interface that this package speaks; a library says which it was built with."""
 
 INSTRUCTION_SETS = ("baseline", "AVX2", "AVX-512")

@@ -79,7 +79,7 @@ void one_part(void* context, int64_t index) {
 
 }  // namespace
 
-// Turns what the request says; the caller has checked shapes. Addresses are multiples of an
+// Rotates what the request says; the caller has checked shapes. Addresses are multiples of an
 // element's size and need not be of a vector's. An `out` that is not `x` is new memory without
 // gaps, and apart from it.
 ROPEWALK_EXPORT void ropewalk_rotary(const RotaryRequest* request) {

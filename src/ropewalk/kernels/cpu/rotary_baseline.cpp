@@ -3,5 +3,5 @@
 
 void rotary_block_baseline(const RotaryRequest& request, const RotaryOperand& operand,
                        const RotaryPart& part) {
-    turn_block<Lanes>(request, operand, part);
+    rotate_block<Lanes>(request, operand, part);
 }

@@ -17,12 +17,12 @@ struct Row {
     const Table* cos;
     const Table* sin;
     int64_t pairs;
-    Table sign;  // -1 turns back
+    Table sign;  // -1 rotates back
 };
 
 // Pairs from `first` on, one at a time; a channel's neighbour may be anywhere.
 template <class T, class Table>
-inline void turn_plainly(const Row<T, Table>& row, int64_t first, int64_t pair_step,
+inline void rotate_plainly(const Row<T, Table>& row, int64_t first, int64_t pair_step,
                          int64_t partner, int64_t x_step, int64_t out_step) {
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC ivdep
@@ -38,7 +38,7 @@ inline void turn_plainly(const Row<T, Table>& row, int64_t first, int64_t pair_s
 }
 
 template <class L, class T>
-inline int64_t turn_halves(const Row<T, float>& row) {
+inline int64_t rotate_halves(const Row<T, float>& row) {
     int64_t i = 0;
     if constexpr (L::width > 0) {
         const auto sign = L::all(row.sign);
@@ -53,7 +53,7 @@ inline int64_t turn_halves(const Row<T, float>& row) {
 }
 
 template <class L, class T>
-inline int64_t turn_neighbours(const Row<T, float>& row) {
+inline int64_t rotate_neighbours(const Row<T, float>& row) {
     int64_t i = 0;
     if constexpr (L::width > 0) {
         const auto sign = L::all(row.sign);
@@ -71,21 +71,21 @@ inline int64_t turn_neighbours(const Row<T, float>& row) {
 }
 
 template <class L, class T, class Table>
-inline void turn_row(const Row<T, Table>& row, bool interleaved, int64_t head_dim, int64_t x_step,
+inline void rotate_row(const Row<T, Table>& row, bool interleaved, int64_t head_dim, int64_t x_step,
                      int64_t out_step) {
     const int64_t pair_step = interleaved ? 2 : 1, partner = interleaved ? 1 : row.pairs;
     if (x_step == 1 && out_step == 1) {
         int64_t done = 0;
         if constexpr (sizeof(Table) == sizeof(float))
-            done = interleaved ? turn_neighbours<L>(row) : turn_halves<L>(row);
+            done = interleaved ? rotate_neighbours<L>(row) : rotate_halves<L>(row);
         if (done == row.pairs) {
         } else if (interleaved) {
-            turn_plainly(row, done, 2, 1, 1, 1);
+            rotate_plainly(row, done, 2, 1, 1, 1);
         } else {
-            turn_plainly(row, done, 1, row.pairs, 1, 1);
+            rotate_plainly(row, done, 1, row.pairs, 1, 1);
         }
     } else {
-        turn_plainly(row, 0, pair_step, partner, x_step, out_step);
+        rotate_plainly(row, 0, pair_step, partner, x_step, out_step);
     }
     if (row.x != row.out)
         for (int64_t i = 2 * row.pairs; i < head_dim; ++i) row.out[i * out_step] = row.x[i * x_step];
@@ -93,36 +93,36 @@ inline void turn_row(const Row<T, Table>& row, bool interleaved, int64_t head_di
 
 // Memory is walked in its own order.
 template <class L, class T, class Table>
-void turn_part(const RotaryRequest& request, const RotaryOperand& o, const RotaryPart& part) {
+void rotate_part(const RotaryRequest& request, const RotaryOperand& o, const RotaryPart& part) {
     const T* x = reinterpret_cast<const T*>(o.x) + part.batch * o.x_stride[0];
     T* out = reinterpret_cast<T*>(o.out) + part.batch * o.out_stride[0];
     const Table* cos = reinterpret_cast<const Table*>(o.cos) + part.batch * o.table_stride[0];
     const Table* sin = reinterpret_cast<const Table*>(o.sin) + part.batch * o.table_stride[0];
     const Table sign = request.inverse ? Table(-1) : Table(1);
     const bool interleaved = request.layout == INTERLEAVED;
-    const auto turn = [&](int64_t head, int64_t at) {
+    const auto rotate = [&](int64_t head, int64_t at) {
         const Row<T, Table> row{x + head * o.x_stride[1] + at * o.x_stride[2],
                                 out + head * o.out_stride[1] + at * o.out_stride[2],
                                 cos + at * o.table_stride[1],
                                 sin + at * o.table_stride[1],
                                 request.pairs,
                                 sign};
-        turn_row<L>(row, interleaved, o.head_dim, o.x_stride[3], o.out_stride[3]);
+        rotate_row<L>(row, interleaved, o.head_dim, o.x_stride[3], o.out_stride[3]);
     };
     for (int64_t at = part.first; at < part.last; ++at)
-        for (int64_t head = part.head; head < part.last_head; ++head) turn(head, at);
+        for (int64_t head = part.head; head < part.last_head; ++head) rotate(head, at);
 }
 
 template <class L>
-void turn_block(const RotaryRequest& request, const RotaryOperand& operand,
+void rotate_block(const RotaryRequest& request, const RotaryOperand& operand,
                 const RotaryPart& part) {
     switch (request.dtype) {
-        case FLOAT32: return turn_part<L, float, float>(request, operand, part);
-        case BFLOAT16: return turn_part<L, Bf16, float>(request, operand, part);
-        case FLOAT16: return turn_part<L, Half, float>(request, operand, part);
+        case FLOAT32: return rotate_part<L, float, float>(request, operand, part);
+        case BFLOAT16: return rotate_part<L, Bf16, float>(request, operand, part);
+        case FLOAT16: return rotate_part<L, Half, float>(request, operand, part);
         case FLOAT64:
             if constexpr (L::width == 0)
-                turn_part<L, double, double>(request, operand, part);
+                rotate_part<L, double, double>(request, operand, part);
             return;
     }
 }

@@ -1,5 +1,4 @@
 """Kernels for GPUs, in Triton. Import a module of this folder only where triton is installed.
 
-`rotary` and `embedding` check nothing and launch; `turn_block` and `lookup_block` are what runs on
-the device.
+`rotate` and `lookup` hold what runs on the device (`triton.jit`) and the function that launches it.
 """

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from ropewalk.errors import UsageError
-from ropewalk.kernels import near
+from ropewalk.kernels import cosines as near
 from ropewalk.kernels.arrays import as_array, as_tensor
+from ropewalk.kernels.cosines import cosine_error
 from ropewalk.kernels.cpu.library import INSTRUCTION_SETS, native
-from ropewalk.kernels.near import cosine_error
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 
@@ -28,7 +28,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     """Plain numpy, then every instruction set that runs here."""
     library = native()
     if request.param == "numpy":
-        monkeypatch.setattr("ropewalk.kernels.cpu.near.serves", lambda _rows: False)
+        monkeypatch.setattr("ropewalk.kernels.cpu.cosines.serves", lambda _rows: False)
         yield "numpy"
         return
     if library is None:

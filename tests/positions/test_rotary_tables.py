@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.positions.rotary import Rotary
-from ropewalk.positions.tables_cache import ROTARY_TABLES, TablesCache
-from ropewalk.positions.turning import Tables
+from ropewalk.positions.rotary_tables import ROTARY_TABLES, Tables, TablesCache
 from ropewalk.rope import spec
 from ropewalk.rope.schedules import DynamicNtk, Yarn
 

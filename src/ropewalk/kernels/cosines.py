@@ -2,7 +2,7 @@
 
 A row is read once, as it is stored: its products with all queries and its own square are summed
 in float32 on the way, so there is neither a normalised copy of the table nor a table of norms to
-keep. Where no compiled kernel serves an array, numpy does (`near_reference`). torch is not needed.
+keep. Where no compiled kernel serves an array, numpy does. torch is not needed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from ropewalk.errors import TensorError
-from ropewalk.kernels import near_reference as reference
-from ropewalk.kernels.arrays import BFLOAT16, Array
-from ropewalk.kernels.cpu import near as compiled
+from ropewalk.kernels.arrays import BFLOAT16, Array, singles
+from ropewalk.kernels.cpu import cosines as compiled
 
 ROUNDING = 2.0**-24
 """Half the distance from 1 to the next float32."""
+
+_CHUNK_BYTES = 8 << 20
+"""Of rows widened to float32 at a time, so that no second table is made."""
 
 
 def cosines(rows: Array, queries: Array) -> tuple[Array, Array]:
@@ -40,7 +42,24 @@ def cosines(rows: Array, queries: Array) -> tuple[Array, Array]:
         )
     if len(queries) and compiled.serves(rows):
         return compiled.cosines(rows, queries)
-    return reference.cosines(rows, queries)
+    return by_numpy(rows, queries)
+
+
+def by_numpy(rows: Array, queries: Array) -> tuple[Array, Array]:
+    """As `cosines`: the reference, and the fallback."""
+    count, width = rows.shape
+    scores = np.empty((len(queries), count), np.float32)
+    squares = np.empty(count, np.float32)
+    step = max(1, _CHUNK_BYTES // (4 * max(width, 1)))
+    # What float32 cannot hold shows in the squares, and rows without direction do, too.
+    with np.errstate(all="ignore"):
+        for start in range(0, count, step):
+            chunk = singles(rows[start : start + step])
+            place = slice(start, start + len(chunk))
+            np.square(chunk).sum(axis=1, out=squares[place])
+            np.matmul(queries, chunk.T, out=scores[:, place])
+        scores /= np.sqrt(squares)
+    return scores, squares
 
 
 def cosine_error(width: int) -> float:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ropewalk.accelerate.tables import TableTrials
+from ropewalk.accelerate.probe import TableTrials
 
 BuildTiny = Callable[..., Any]
 

@@ -20,7 +20,7 @@ _NO_OPERAND = (0,) * _OPERAND
 
 
 class Operand(NamedTuple):
-    """One tensor to turn, and where the result goes: `x` itself turns in place."""
+    """One tensor to rotate, and where the result goes: `x` itself for in place."""
 
     x: Tensor
     out: Tensor
@@ -42,13 +42,13 @@ def kernel() -> Callable[[bytes], None] | None:
 
 
 def serves(x: Tensor, cos: Tensor) -> bool:
-    """Whether the library is there and turns `x` by such tables: by fp64 ones fp64 values alone."""
+    """Whether the library is there and rotates `x` by such tables: fp64 ones for fp64 values."""
     wide_enough = cos.dtype is torch.float32 or x.dtype is torch.float64
     return x.is_cpu and wide_enough and kernel() is not None
 
 
-def turn(operands: Sequence[Operand], interleaved: bool, inverse: bool) -> None:
-    """Turn one tensor, or two of one dtype, batch and number of pairs.
+def rotate(operands: Sequence[Operand], interleaved: bool, inverse: bool) -> None:
+    """Rotate one tensor, or two of one dtype, batch and number of pairs.
 
     Shapes have been checked and `serves` has said yes. An `out` that is not `x` is new memory
     without gaps, as `torch.empty_like` gives it.

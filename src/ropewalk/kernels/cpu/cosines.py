@@ -30,7 +30,7 @@ def serves(rows: Array) -> bool:
 
 
 def cosines(rows: Array, queries: Array) -> tuple[Array, Array]:
-    """As `ropewalk.kernels.near.cosines`, for rows that `serves` has said yes to."""
+    """As `ropewalk.kernels.cosines.cosines`, for rows that `serves` has said yes to."""
     found = loaded()
     assert isinstance(found, Native)  # noqa: S101 - `serves` said so
     queries = np.ascontiguousarray(queries)

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ropewalk.kernels import rotate, rotate_, rotate_one
-from ropewalk.kernels.reference import rotated
+from ropewalk.kernels import reference, rotate
 from ropewalk.rope.spec import Layout
 
 LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
@@ -19,6 +18,11 @@ LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
 
 def drawn(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def alone(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
+    """One tensor rotated, without keys beside it."""
+    return rotate(x, None, cos, sin, layout)[0]
 
 
 def tables(*shape: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
@@ -39,7 +43,9 @@ def test_torch_s_own_checks_of_operators_pass(layout: Layout, dtype: torch.dtype
     ops = torch.ops.ropewalk
     torch.library.opcheck(ops.rotate.default, (q, k, cos, sin, None, None, layout, False))
     torch.library.opcheck(ops.rotate.default, (q, later, cos, sin, *own, layout, True))
-    torch.library.opcheck(ops.rotate_one.default, (q, cos, sin, layout, False))
+    torch.library.opcheck(
+        ops.rotate.default, (q, q.detach()[:, :0], cos, sin, None, None, layout, False)
+    )
     still = q.detach().clone(), k.detach().clone()
     torch.library.opcheck(ops.rotate_.default, (*still, cos, sin, None, None, layout))
 
@@ -56,7 +62,7 @@ def test_gradients_and_gradients_of_gradients_are_those_of_finite_differences(
         return rotate(q, k, *by, layout)
 
     def one(q: Tensor) -> Tensor:
-        return rotate_one(q, *by, layout) ** 2
+        return alone(q, *by, layout) ** 2
 
     assert torch.autograd.gradcheck(both, (q, k))
     assert torch.autograd.gradgradcheck(both, (q, k))
@@ -70,12 +76,13 @@ def test_fp32_gradients_are_those_that_torch_derives_from_the_reference(layout: 
     q, k = drawn(2, 3, 9, 24), drawn(2, 1, 9, 24, seed=1)
     weights = drawn(2, 3, 9, 24, seed=2), drawn(2, 1, 9, 24, seed=3)
     found = []
-    for turn in (
+    rotations: tuple[Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], ...] = (
         lambda q, k: rotate(q, k, *by, layout),
-        lambda q, k: (rotated(q, *by, layout), rotated(k, *by, layout)),
-    ):
+        lambda q, k: (reference.rotate(q, *by, layout), reference.rotate(k, *by, layout)),
+    )
+    for rotation in rotations:
         q_leaf, k_leaf = q.clone().requires_grad_(), k.clone().requires_grad_()
-        torch.autograd.backward(turn(q_leaf, k_leaf), weights)  # type: ignore[no-untyped-call]
+        torch.autograd.backward(rotation(q_leaf, k_leaf), weights)
         found.append((q_leaf.grad, k_leaf.grad))
     for mine, derived in zip(*found, strict=True):
         assert torch.allclose(mine, derived, rtol=0.0, atol=1e-6)
@@ -86,8 +93,8 @@ def test_compiled_whole_forward_and_backward_without_a_break() -> None:
     q, k = drawn(2, 3, 9, 16).requires_grad_(), drawn(2, 1, 9, 16, seed=1).requires_grad_()
 
     def loss(q: Tensor, k: Tensor) -> Tensor:
-        turned_q, turned_k = rotate(q * 2.0, k, *by, "half")
-        return (turned_q * rotate_one(turned_k, *by, "interleaved")).sum()
+        rotated_q, rotated_k = rotate(q * 2.0, k, *by, "half")
+        return (rotated_q * alone(rotated_k, *by, "interleaved")).sum()
 
     compiled: Callable[..., Tensor] = torch.compile(loss, fullgraph=True, backend="aot_eager")
     eager = torch.autograd.grad(loss(q, k), (q, k))
@@ -101,13 +108,13 @@ def test_compiled_to_machine_code_in_place_and_not() -> None:
     by = tables(9, 8)
     q, k = drawn(2, 9, 3, 16).transpose(1, 2), drawn(2, 1, 9, 16, seed=1)
 
-    def turned(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    def rotated(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         first = rotate(q, k, *by, "half")
-        return rotate_(first[0] + 1.0, first[1] + 1.0, *by, "half")
+        return rotate(first[0] + 1.0, first[1] + 1.0, *by, "half", in_place=True)
 
     with torch.no_grad():
-        compiled = torch.compile(turned, fullgraph=True)(q, k)
-        for mine, other in zip(compiled, turned(q, k), strict=True):
+        compiled = torch.compile(rotated, fullgraph=True)(q, k)
+        for mine, other in zip(compiled, rotated(q, k), strict=True):
             assert torch.allclose(mine, other, rtol=1e-6, atol=1e-6)
 
 
@@ -123,16 +130,16 @@ def test_vmap_over_anything_is_a_loop() -> None:
         expected = each(q[i], k[:, :, i], by[0][i], by[1][i])
         for mine, other in zip(found, expected, strict=True):
             assert torch.equal(mine[i], other)
-    found_one = torch.func.vmap(lambda x: rotate_one(x, *rows, "interleaved"))(q)
+    found_one = torch.func.vmap(lambda x: alone(x, *rows, "interleaved"))(q)
     for i in range(3):
-        assert torch.equal(found_one[i], rotate_one(q[i], *rows, "interleaved"))
+        assert torch.equal(found_one[i], alone(q[i], *rows, "interleaved"))
 
 
 def test_gradients_of_single_examples_come_by_vmap_of_grad() -> None:
     q, by = drawn(4, 1, 2, 3, 8), tables(3, 4)
 
     def loss(q: Tensor) -> Tensor:
-        return (rotate_one(q, *by, "half") ** 3).sum()
+        return (alone(q, *by, "half") ** 3).sum()
 
     found = torch.func.vmap(torch.func.grad(loss))(q)
     for i in range(4):
@@ -140,11 +147,11 @@ def test_gradients_of_single_examples_come_by_vmap_of_grad() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
-def test_forward_mode_turns_the_direction() -> None:
+def test_forward_mode_rotates_the_direction() -> None:
     q, along, by = drawn(1, 2, 3, 8), drawn(1, 2, 3, 8, seed=1), tables(3, 4)
-    turned, derivative, *_ = torch.func.jvp(lambda q: rotate_one(q, *by, "half"), (q,), (along,))
-    assert torch.equal(turned, rotated(q, *by, "half"))
-    assert torch.equal(derivative, rotated(along, *by, "half"))
+    rotated, derivative, *_ = torch.func.jvp(lambda q: alone(q, *by, "half"), (q,), (along,))
+    assert torch.equal(rotated, reference.rotate(q, *by, "half"))
+    assert torch.equal(derivative, reference.rotate(along, *by, "half"))
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(q, along)
         both = rotate(dual, q, *by, "half")
@@ -152,7 +159,7 @@ def test_forward_mode_turns_the_direction() -> None:
     first = tables(1, 4)
 
     def loss(q: Tensor) -> Tensor:
-        return (rotate_one(q, *first, "half") ** 2).sum()
+        return (alone(q, *first, "half") ** 2).sum()
 
     # A rotation keeps squares but for the amplitude.
     hessian = torch.func.hessian(loss)(q[:, :1, :1])
@@ -162,18 +169,18 @@ def test_forward_mode_turns_the_direction() -> None:
 def test_autocast_changes_nothing() -> None:
     q, k, by = drawn(1, 2, 3, 8), drawn(1, 1, 3, 8, seed=1), tables(3, 4)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        turned = rotate(q, k, *by, "half")
+        rotated = rotate(q, k, *by, "half")
         tracked = rotate(q.clone().requires_grad_(), k, *by, "half")
-    for mine, followed, x in zip(turned, tracked, (q, k), strict=True):
-        assert torch.equal(mine, rotated(x, *by, "half"))
+    for mine, followed, x in zip(rotated, tracked, (q, k), strict=True):
+        assert torch.equal(mine, reference.rotate(x, *by, "half"))
         assert torch.equal(followed, mine)
 
 
-def test_what_autograd_saved_and_a_turn_in_place_spoils_is_torch_s_error() -> None:
+def test_what_autograd_saved_and_a_rotation_in_place_spoils_is_torch_s_error() -> None:
     weight = torch.ones(1, 2, 3, 8, requires_grad=True)
     q, k, by = drawn(1, 2, 3, 8), drawn(1, 1, 3, 8, seed=1), tables(3, 4)
     product = weight * q
-    rotate_(q, k, *by, "half")
+    rotate(q, k, *by, "half", in_place=True)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         product.sum().backward()
 
@@ -183,7 +190,7 @@ def test_in_inference_mode_it_runs() -> None:
     with torch.inference_mode():
         q, k = drawn(1, 2, 3, 8), drawn(1, 1, 3, 8, seed=1)
         expected = rotate(q, k, *by, "half")
-        rotate_(q, k, *by, "half")
+        rotate(q, k, *by, "half", in_place=True)
     assert torch.equal(q, expected[0])
     assert torch.equal(k, expected[1])
 
@@ -206,8 +213,8 @@ def test_modes_that_watch_operators_see_this_one() -> None:
 def test_shapes_are_known_without_values() -> None:
     q = torch.empty(2, 5, 4, 8, device="meta").transpose(1, 2)
     cos = torch.empty(5, 4, device="meta")
-    turned, _ = rotate(q, q, cos, cos, "half")
-    assert (turned.shape, turned.stride(), turned.device) == (q.shape, q.stride(), q.device)
+    rotated, _ = rotate(q, q, cos, cos, "half")
+    assert (rotated.shape, rotated.stride(), rotated.device) == (q.shape, q.stride(), q.device)
     values = drawn(2, 5, 4, 8).transpose(1, 2)
     real, _ = rotate(values, values, *tables(5, 4), "half")
-    assert real.stride() == turned.stride()
+    assert real.stride() == rotated.stride()

@@ -18,9 +18,8 @@ from transformers.models.llama.modeling_llama import (
 )
 
 from ropewalk.errors import UsageError
-from ropewalk.kernels import rotate, rotate_, rotate_one
+from ropewalk.kernels import reference, rotate
 from ropewalk.kernels.cpu.library import INSTRUCTION_SETS, native
-from ropewalk.kernels.reference import rotated
 from ropewalk.rope.spec import Layout
 
 LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
@@ -49,6 +48,11 @@ def drawn(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Ten
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
+def alone(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
+    """One tensor rotated, without keys beside it."""
+    return rotate(x, None, cos, sin, layout)[0]
+
+
 def tables(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 9) -> tuple[Tensor, Tensor]:
     """Cosines and sines of random angles."""
     angles = 7.0 * drawn(*shape, dtype=torch.float64, seed=seed)
@@ -72,14 +76,14 @@ def by_the_paper(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.usefixtures("instruction_set")
-def test_it_is_the_paper_s_loop_with_heads_that_turn_in_part(layout: Layout) -> None:
+def test_it_is_the_paper_s_loop_with_heads_that_are_rotated_in_part(layout: Layout) -> None:
     q, k = drawn(2, 3, 5, 90), drawn(2, 1, 5, 90, seed=1)
     # 37 pairs: whole vectors of every width, and some left over.
     cos, sin = tables(2, 5, 37)
-    for x, turned in zip((q, k), rotate(q, k, cos, sin, layout), strict=True):
+    for x, rotated in zip((q, k), rotate(q, k, cos, sin, layout), strict=True):
         expected = by_the_paper(x, cos, sin, layout)
-        assert (turned - expected).abs().max() < 1e-6
-        assert torch.equal(turned[..., 74:], x[..., 74:])
+        assert (rotated - expected).abs().max() < 1e-6
+        assert torch.equal(rotated[..., 74:], x[..., 74:])
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -89,9 +93,9 @@ def test_half_precision_is_the_fp32_result_rounded_once(dtype: torch.dtype, layo
     q, k = drawn(1, 3, 40, 128, dtype=dtype), drawn(1, 2, 40, 128, dtype=dtype, seed=1)
     cos, sin = tables(40, 64)
     exact = rotate(q.float(), k.float(), cos, sin, layout)
-    for turned, wide in zip(rotate(q, k, cos, sin, layout), exact, strict=True):
-        assert turned.dtype == dtype
-        assert torch.equal(turned, wide.to(dtype))
+    for rotated, wide in zip(rotate(q, k, cos, sin, layout), exact, strict=True):
+        assert rotated.dtype == dtype
+        assert torch.equal(rotated, wide.to(dtype))
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -103,9 +107,9 @@ def test_every_16_bit_number_comes_through_as_torch_rounds_it(dtype: torch.dtype
     a, b = every.float().chunk(2, dim=-1)
     third = cos[0, 0]
     expected = torch.cat((a * third - b * 0.0, b * third + a * 0.0), dim=-1).to(dtype)
-    turned = rotate_one(every, cos, sin, "half")
-    assert torch.equal(turned.isnan(), expected.isnan())
-    assert torch.equal(turned[~expected.isnan()], expected[~expected.isnan()])
+    rotated = alone(every, cos, sin, "half")
+    assert torch.equal(rotated.isnan(), expected.isnan())
+    assert torch.equal(rotated[~expected.isnan()], expected[~expected.isnan()])
 
 
 @pytest.mark.parametrize(
@@ -123,8 +127,8 @@ def test_it_is_what_transformers_computes(
     else:
         cos_of_theirs, sin_of_theirs = (t.repeat_interleave(2, -1) for t in (cos, sin))
     expected = theirs(q, k, cos_of_theirs, sin_of_theirs)
-    for turned, other in zip(rotate(q, k, cos, sin, layout), expected, strict=True):
-        assert torch.allclose(turned, other, rtol=0.0, atol=1e-6)
+    for rotated, other in zip(rotate(q, k, cos, sin, layout), expected, strict=True):
+        assert torch.allclose(rotated, other, rtol=0.0, atol=1e-6)
 
 
 VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -141,22 +145,22 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 @pytest.mark.usefixtures("instruction_set")
-def test_wherever_values_lie_they_turn_alike_out_of_place_and_in_place(
+def test_wherever_values_lie_they_are_rotated_alike_out_of_place_and_in_place(
     view: str, layout: Layout, dtype: torch.dtype
 ) -> None:
     q, k = drawn(2, 5, 19, 72, dtype=dtype), drawn(2, 2, 19, 72, dtype=dtype, seed=1)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     cos, sin = tables(2, 19, 35, dtype=wide)
-    expected = rotated(q, cos, sin, layout), rotated(k, cos, sin, layout)
+    expected = reference.rotate(q, cos, sin, layout), reference.rotate(k, cos, sin, layout)
     q_view, k_view = VIEWS[view](q), VIEWS[view](k)
-    for turned, x, other in zip(
+    for rotated, x, other in zip(
         rotate(q_view, k_view, cos, sin, layout), (q_view, k_view), expected, strict=True
     ):
-        assert torch.equal(turned, other)
-        assert turned.stride() == torch.empty_like(x).stride()
+        assert torch.equal(rotated, other)
+        assert rotated.stride() == torch.empty_like(x).stride()
     assert torch.equal(q_view, q)
-    assert torch.equal(rotate_one(q_view, cos, sin, layout), expected[0])
-    same = rotate_(q_view, k_view, cos, sin, layout)
+    assert torch.equal(alone(q_view, cos, sin, layout), expected[0])
+    same = rotate(q_view, k_view, cos, sin, layout, in_place=True)
     assert same[0] is q_view
     assert torch.equal(q_view, expected[0])
     assert torch.equal(k_view, expected[1])
@@ -167,7 +171,7 @@ def test_neighbours_in_memory_are_not_touched(layout: Layout) -> None:
     whole = drawn(1, 4, 12, 80)
     before = whole.clone()
     q, k = whole[:, 1:2, 2:10, 8:72], whole[:, 2:3, 2:10, 8:72]
-    rotate_(q, k, *tables(8, 32), layout)
+    rotate(q, k, *tables(8, 32), layout, in_place=True)
     changed = whole != before
     assert changed[:, 1:3, 2:10, 8:72].all()
     changed[:, 1:3, 2:10, 8:72] = False
@@ -178,15 +182,15 @@ def test_neighbours_in_memory_are_not_touched(layout: Layout) -> None:
 def test_any_number_of_threads_gives_the_same_bits(threads: int) -> None:
     q, k = drawn(3, 7, 301, 64), drawn(3, 3, 301, 64, seed=1)
     cos, sin = tables(301, 32)
-    expected = rotated(q, cos, sin, "half"), rotated(k, cos, sin, "half")
+    expected = reference.rotate(q, cos, sin, "half"), reference.rotate(k, cos, sin, "half")
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)
-        turned = rotate(q, k, cos, sin, "half")
+        rotated = rotate(q, k, cos, sin, "half")
     finally:
         torch.set_num_threads(before)
-    assert torch.equal(turned[0], expected[0])
-    assert torch.equal(turned[1], expected[1])
+    assert torch.equal(rotated[0], expected[0])
+    assert torch.equal(rotated[1], expected[1])
 
 
 def test_threads_of_its_own_serve_where_torch_has_no_openmp() -> None:
@@ -201,11 +205,11 @@ def test_threads_of_its_own_serve_where_torch_has_no_openmp() -> None:
     try:
         torch.set_num_threads(3)
         library.handle.ropewalk_use_openmp(0)
-        turned = rotate_one(x, cos, sin, "half")
+        rotated = alone(x, cos, sin, "half")
     finally:
         torch.set_num_threads(before)
         library.handle.ropewalk_use_openmp(0 if runtime is None else runtime[1])
-    assert torch.equal(turned, rotated(x, cos, sin, "half"))
+    assert torch.equal(rotated, reference.rotate(x, cos, sin, "half"))
 
 
 @settings(max_examples=60, deadline=None)
@@ -216,25 +220,25 @@ def test_threads_of_its_own_serve_where_torch_has_no_openmp() -> None:
     st.sampled_from(LAYOUTS),
     st.sampled_from(["shared", "one row", "own rows"]),
 )
-def test_any_shape_turns_as_the_reference_does(
+def test_any_shape_is_rotated_as_by_the_reference(
     shape: tuple[int, int, int, int], pairs: int, more: int, layout: Layout, rows: str
 ) -> None:
     batch, heads, k_heads, length = shape
     q, k = (drawn(batch, n, length, 2 * pairs + more) for n in (heads, k_heads))
     lead = {"shared": (), "one row": (1,), "own rows": (batch,)}[rows]
     cos, sin = tables(*lead, length, pairs)
-    turned = rotate(q, k, cos, sin, layout)
-    assert torch.equal(turned[0], rotated(q, cos, sin, layout))
-    assert torch.equal(turned[1], rotated(k, cos, sin, layout))
+    rotated = rotate(q, k, cos, sin, layout)
+    assert torch.equal(rotated[0], reference.rotate(q, cos, sin, layout))
+    assert torch.equal(rotated[1], reference.rotate(k, cos, sin, layout))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_keys_may_have_a_length_and_tables_of_their_own(layout: Layout) -> None:
     q, k = drawn(2, 4, 1, 64), drawn(2, 2, 50, 64, seed=1)
     q_tables, k_tables = tables(2, 1, 32), tables(50, 32, seed=3)
-    turned_q, turned_k = rotate(q, k, *q_tables, layout, *k_tables)
-    assert torch.equal(turned_q, rotated(q, *q_tables, layout))
-    assert torch.equal(turned_k, rotated(k, *k_tables, layout))
+    rotated_q, rotated_k = rotate(q, k, *q_tables, layout, *k_tables)
+    assert torch.equal(rotated_q, reference.rotate(q, *q_tables, layout))
+    assert torch.equal(rotated_k, reference.rotate(k, *k_tables, layout))
 
 
 @pytest.mark.usefixtures("instruction_set")
@@ -242,9 +246,9 @@ def test_norms_are_kept_and_scores_depend_on_distance_alone() -> None:
     inverse = torch.tensor([10000.0 ** (-i / 32) for i in range(32)], dtype=torch.float64)
     q = drawn(1, 1, 1, 64).expand(1, 1, 200, 64)
     angles = torch.arange(200)[:, None] * inverse
-    turned = rotate_one(q, angles.cos().float(), angles.sin().float(), "half")[0, 0]
-    assert torch.allclose(turned.norm(dim=-1), q[0, 0].norm(dim=-1))
-    scores = turned.double() @ turned.double().T
+    rotated = alone(q, angles.cos().float(), angles.sin().float(), "half")[0, 0]
+    assert torch.allclose(rotated.norm(dim=-1), q[0, 0].norm(dim=-1))
+    scores = rotated.double() @ rotated.double().T
     for distance in (1, 17, 150):
         along = scores.diagonal(distance)
         assert torch.allclose(along, along[:1], rtol=0.0, atol=1e-4)
@@ -253,46 +257,46 @@ def test_norms_are_kept_and_scores_depend_on_distance_alone() -> None:
 def test_one_nan_stays_within_its_pair() -> None:
     x = drawn(1, 1, 1, 64)
     x[..., 5] = math.nan
-    assert rotate_one(x, *tables(1, 32), "half").isnan().nonzero()[:, 3].tolist() == [5, 37]
-    assert rotate_one(x, *tables(1, 32), "interleaved").isnan().nonzero()[:, 3].tolist() == [4, 5]
+    assert alone(x, *tables(1, 32), "half").isnan().nonzero()[:, 3].tolist() == [5, 37]
+    assert alone(x, *tables(1, 32), "interleaved").isnan().nonzero()[:, 3].tolist() == [4, 5]
 
 
 def test_doubles_by_single_tables_are_computed_in_fp64_and_the_other_way_round() -> None:
     x, (cos, sin) = drawn(1, 2, 3, 16, dtype=torch.float64), tables(3, 8)
     assert torch.equal(
-        rotate_one(x, cos, sin, "half"), rotated(x, cos.double(), sin.double(), "half")
+        alone(x, cos, sin, "half"), reference.rotate(x, cos.double(), sin.double(), "half")
     )
     wide = tables(3, 8, dtype=torch.float64)
-    assert torch.equal(rotate_one(x.float(), *wide, "half"), rotated(x.float(), *wide, "half"))
+    assert torch.equal(alone(x.float(), *wide, "half"), reference.rotate(x.float(), *wide, "half"))
 
 
 BAD: dict[str, tuple[Callable[[], object], str]] = {
     "three dimensions": (
-        lambda: rotate_one(drawn(4, 3, 8), *tables(3, 4), "half"),
-        r"x has shape \(4, 3, 8\); what is turned is \(batch, heads, sequence, head_dim\)",
+        lambda: alone(drawn(4, 3, 8), *tables(3, 4), "half"),
+        r"q has shape \(4, 3, 8\); what is rotated is \(batch, heads, sequence, head_dim\)",
     ),
     "integers": (
-        lambda: rotate_one(torch.ones(1, 1, 3, 8, dtype=torch.int64), *tables(3, 4), "half"),
-        r"x has dtype torch.int64; it may be float32",
+        lambda: alone(torch.ones(1, 1, 3, 8, dtype=torch.int64), *tables(3, 4), "half"),
+        r"q has dtype torch.int64; it may be float32",
     ),
     "another length": (
         lambda: rotate(drawn(1, 2, 3, 8), drawn(1, 1, 4, 8), *tables(3, 4), "half"),
         r"cos has shape \(3, 4\) and k \(1, 1, 4, 8\); tables are \(4, pairs\)",
     ),
     "too many pairs": (
-        lambda: rotate_one(drawn(1, 1, 3, 8), *tables(3, 5), "half"),
-        r"cos turns 5 pairs and x has 8 channels; at most 4",
+        lambda: alone(drawn(1, 1, 3, 8), *tables(3, 5), "half"),
+        r"cos rotates 5 pairs and q has 8 channels; at most 4",
     ),
     "other rows": (
-        lambda: rotate_one(drawn(3, 1, 3, 8), *tables(2, 3, 4), "half"),
-        r"cos has shape \(2, 3, 4\) and x \(3, 1, 3, 8\)",
+        lambda: alone(drawn(3, 1, 3, 8), *tables(2, 3, 4), "half"),
+        r"cos has shape \(2, 3, 4\) and q \(3, 1, 3, 8\)",
     ),
     "half tables": (
-        lambda: rotate_one(drawn(1, 1, 3, 8), *tables(3, 4, dtype=torch.bfloat16), "half"),
+        lambda: alone(drawn(1, 1, 3, 8), *tables(3, 4, dtype=torch.bfloat16), "half"),
         r"cos has dtype torch.bfloat16; tables are float32",
     ),
     "unlike tables": (
-        lambda: rotate_one(drawn(1, 1, 3, 8), tables(3, 4)[0], tables(3, 3)[1], "half"),
+        lambda: alone(drawn(1, 1, 3, 8), tables(3, 4)[0], tables(3, 3)[1], "half"),
         r"both have one shape and one dtype",
     ),
     "half of the keys' tables": (
@@ -302,24 +306,30 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         r"k_cos was given without k_sin",
     ),
     "no layout": (
-        lambda: rotate_one(drawn(1, 1, 3, 8), *tables(3, 4), "neox"),  # type: ignore[arg-type]
+        lambda: alone(drawn(1, 1, 3, 8), *tables(3, 4), "neox"),  # type: ignore[arg-type]
         r"layout is 'neox'; channels are paired 'half' or 'interleaved'",
     ),
     "tables that learn": (
-        lambda: rotate_one(
-            drawn(1, 1, 3, 8), tables(3, 4)[0].requires_grad_(), tables(3, 4)[1], "half"
-        ),
+        lambda: alone(drawn(1, 1, 3, 8), tables(3, 4)[0].requires_grad_(), tables(3, 4)[1], "half"),
         r"cos or sin requires a gradient; tables are constants here",
     ),
     "elements in one place": (
-        lambda: rotate_(
-            drawn(1, 1, 3, 8).expand(1, 2, 3, 8), drawn(1, 1, 3, 8), *tables(3, 4), "half"
+        lambda: rotate(
+            drawn(1, 1, 3, 8).expand(1, 2, 3, 8),
+            drawn(1, 1, 3, 8),
+            *tables(3, 4),
+            "half",
+            in_place=True,
         ),
         r"q has shape \(1, 2, 3, 8\) and strides .* elements share memory",
     ),
     "a gradient to keep": (
-        lambda: rotate_(
-            drawn(1, 2, 3, 8), drawn(1, 1, 3, 8).requires_grad_(), *tables(3, 4), "half"
+        lambda: rotate(
+            drawn(1, 2, 3, 8),
+            drawn(1, 1, 3, 8).requires_grad_(),
+            *tables(3, 4),
+            "half",
+            in_place=True,
         ),
         r"k of shape \(1, 1, 3, 8\) requires a gradient and would be overwritten; train with",
     ),

@@ -1,4 +1,4 @@
-"""Rotary tables kept from one call to the next, by everything that they depend on.
+"""Cosines and sines: what channels are rotated by, and where they are kept between calls.
 
 A forward pass asks for the same tables once a layer, and generation or training asks for those of
 the same positions again and again. Built in fp64 they cost more than the rotation itself. A table
@@ -12,16 +12,80 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ropewalk.positions.turning import Tables
+from ropewalk.errors import UsageError
+from ropewalk.kernels.rotation import rotate
+from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
 
 MOST_ENTRIES = 8
 MOST_BYTES = 256 * 2**20
 """What is kept at most; the tables that were longest unused go first."""
+
+
+class Tables(NamedTuple):
+    """Cosines and sines, each (batch, sequence, pairs) or (sequence, pairs), amplitude included.
+
+    Worth keeping for one forward pass: they are the same in every layer of one encoding.
+    """
+
+    cos: Tensor
+    sin: Tensor
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class RotatedHeads:
+    """The query and the key heads that are rotated, by index; the others pass unchanged.
+
+    Qwen2.5-Omni's token-to-wave model rotates head 0 alone: `RotatedHeads((0,), (0,))`.
+    """
+
+    query: tuple[int, ...]
+    key: tuple[int, ...]
+
+
+def apply_tables(
+    q: Tensor,
+    k: Tensor,
+    q_tables: Tables,
+    k_tables: Tables,
+    rotary: RotarySpec,
+    heads: RotatedHeads | None = None,
+) -> tuple[Tensor, Tensor]:
+    """q and k rotated, each by its tables: their first channels or, as `rotary` says, their last.
+
+    One call of the kernel for both. Raises a UsageError for what does not fit.
+    """
+    if heads is not None:
+        whole = apply_tables(q, k, q_tables, k_tables, rotary)
+        return _only(heads.query, "query", q, whole[0]), _only(heads.key, "key", k, whole[1])
+    if rotary.placement == "first":
+        return rotate(q, k, *q_tables, rotary.layout, *k_tables)
+    # Latent attention: the shared key may be given as its rotated part alone, which is all of it.
+    q_still = max(q.shape[-1] - 2 * q_tables.cos.shape[-1], 0)
+    k_still = max(k.shape[-1] - 2 * k_tables.cos.shape[-1], 0)
+    q_last, k_last = rotate(q[..., q_still:], k[..., k_still:], *q_tables, rotary.layout, *k_tables)
+    return (
+        torch.cat((q[..., :q_still], q_last), dim=-1) if q_still else q_last,
+        torch.cat((k[..., :k_still], k_last), dim=-1) if k_still else k_last,
+    )
+
+
+def _only(heads: tuple[int, ...], name: str, x: Tensor, rotated: Tensor) -> Tensor:
+    """`rotated` in these heads and `x` in the others. Raises UsageError for heads not there."""
+    if not all(0 <= head < x.shape[1] for head in heads):
+        raise UsageError(
+            f"{name} heads {list(heads)} are to be rotated, and there are {x.shape[1]}, counted "
+            "from 0"
+        )
+    of_heads = [head in heads for head in range(x.shape[1])]
+    chosen = torch.tensor(of_heads, dtype=torch.bool, device=x.device)
+    return torch.where(chosen[:, None, None], rotated, x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +177,18 @@ def _versions(tables: Tables) -> tuple[int, int]:
 
 ROTARY_TABLES = TablesCache()
 """The one that every rotary encoding of this process uses."""
+
+
+def to_interleaved(weight: Tensor, heads: int) -> Tensor:
+    """Query or key rows (heads * head_dim, ...) of a "half" model, reordered for "interleaved".
+
+    Scores do not change when both projections are reordered; keys with their own head count.
+    """
+    rows: Tensor = weight.unflatten(0, (heads, 2, -1))
+    return rows.transpose(1, 2).flatten(0, 2)
+
+
+def to_half(weight: Tensor, heads: int) -> Tensor:
+    """Query or key rows (heads * head_dim, ...) of an "interleaved" model, reordered for "half"."""
+    rows: Tensor = weight.unflatten(0, (heads, -1, 2))
+    return rows.transpose(1, 2).flatten(0, 2)
