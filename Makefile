@@ -21,13 +21,19 @@ tiny: .venv/.run
 	mkdir -p build
 	$(BIN)/python -m ropewalk.tiny.recipe build/tiny
 
-.PHONY: tiny demo test lint conformance heavy bench commands clean
+.PHONY: tiny demo test test-fast lint conformance heavy bench commands readme clean
 
 demo: .venv/.run
 	$(BIN)/ropewalk demo
 
+# A process per core, each with one thread: most tests compute on one. What shares a file shares
+# what it set up.
 test: .venv/.dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+# What runs no model and no server: under two minutes on two cores.
+test-fast: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m 'not conformance and not model and not slow'
 
 lint: .venv/.dev
 	$(BIN)/ruff check
@@ -49,10 +55,13 @@ bench: .venv/.bench
 	$(BIN)/python -m benchmarks.tune --write
 	$(BIN)/python benchmarks/table_health.py
 
-# Hours on two cores: the three heat maps of the README, a model extended to twice its length, and
-# every prompt of the default grid for a hundred seeds on three tokenizers.
+# The transcripts of the README, each printed by its command: half an hour on two cores.
+readme: .venv/.dev
+	$(BIN)/python -m benchmarks.readme
+
+# Hours on two cores: a model extended to twice its length, and every prompt of the default grid for
+# a hundred seeds on three tokenizers.
 heavy: .venv/.dev
-	$(BIN)/python benchmarks/smollm2_maps.py --write
 	$(BIN)/python -m benchmarks.extend
 	$(BIN)/python -m benchmarks.layout
 

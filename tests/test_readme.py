@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,41 +11,46 @@ import torch
 import typer
 from transformers import LlamaConfig, LlamaForCausalLM
 from typer.core import TyperGroup
-from typer.testing import CliRunner
 
+from benchmarks.readme import DOCUMENTS, RESULT, Transcript, printed, shown, transcripts
 from ropewalk.cli.main import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-MAPS = (ROOT / "benchmarks" / "results" / "smollm2_maps.txt").read_text(encoding="utf-8")
 
 
-def maps_in(text: str) -> list[list[str]]:
-    """The lines of each fenced block that begins with a proof's command."""
-    blocks = re.findall(r"```text\n(\$ ropewalk prove .*?)```", text, re.DOTALL)
-    return [block.rstrip().splitlines() for block in blocks]
+def test_the_readme_has_at_most_130_lines() -> None:
+    assert len(README.splitlines()) <= 130
 
 
-def test_every_heat_map_of_the_readme_stands_in_the_kept_result_line_for_line() -> None:
-    kept = MAPS.splitlines()
-    maps = maps_in(README)
-    assert len(maps) == 3
-    for block in maps:
-        start = kept.index(block[0])
-        assert kept[start : start + len(block)] == block
+QUICK = [
+    block
+    for document in DOCUMENTS
+    for block in transcripts(document.read_text(encoding="utf-8"))
+    if not block.slow
+]
 
 
-def test_the_story_of_the_readme_stands_in_its_kept_result() -> None:
-    kept = (ROOT / "benchmarks" / "results" / "demo_full.txt").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```text\n(\$ ropewalk demo --full\n.*?)```", README, re.DOTALL)
-    assert block in kept
+@pytest.mark.parametrize("block", QUICK, ids=lambda block: block.command)
+def test_a_quick_transcript_is_what_its_command_prints(block: Transcript) -> None:
+    assert block.body == shown(printed(block.command), block.until)
+
+
+def test_a_slow_transcript_stands_in_the_kept_output_of_its_command() -> None:
+    kept = RESULT.read_text(encoding="utf-8")
+    slow = [
+        block
+        for document in DOCUMENTS
+        for block in transcripts(document.read_text(encoding="utf-8"))
+        if block.slow
+    ]
+    assert len(slow) == 4
+    for block in slow:
+        assert f"$ {block.command}\n{block.body}" in kept
 
 
 def test_what_the_readme_says_of_an_extension_stands_in_its_kept_result() -> None:
     kept = (ROOT / "benchmarks" / "results" / "extend.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```text\n(\$ ropewalk extend .*?)```", README, re.DOTALL)
-    for part in block.split("[...]\n"):
-        assert part in kept
     last = json.loads(kept.splitlines()[-1])
     rows = {row["name"]: row for row in last["rows"]}
     assert rows["facts found at 16,000, extended"]["value"] == 1.0
@@ -92,8 +96,18 @@ def blocks() -> list[str]:
     return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
+def test_the_verbs_of_the_readme_give_what_its_comments_say(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(blocks()[0], names)  # noqa: S102  # our own words
+    assert capsys.readouterr().out.splitlines()[0] == "256"
+    assert [column.length for column in names["proof"].summary.columns] == [256, 512]
+
+
 def test_the_input_path_of_the_readme_gives_what_its_comments_say() -> None:
-    code = blocks()[0]
+    code = blocks()[1]
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102  # our own words
     table, x = names["table"].weight, names["x"]
@@ -114,29 +128,9 @@ def test_the_acceleration_of_the_readme_says_what_changed_and_keeps_the_logits(
     torch.manual_seed(0)
     model, ids = LlamaForCausalLM(config).eval(), torch.arange(24)[None]
     names: dict[str, Any] = {"model": model, "ids": ids}
-    exec(blocks()[1], names)  # noqa: S102  # our own words
+    exec(blocks()[2], names)  # noqa: S102  # our own words
     assert "2 LlamaAttention rotate by these kernels" in capsys.readouterr().out
     assert torch.allclose(names["logits"], model(ids).logits, atol=1e-5)
-
-
-def test_the_table_of_the_readme_is_opened_and_two_rows_of_it_are_read(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    names: dict[str, Any] = {}
-    exec(blocks()[2], names)  # noqa: S102  # our own words
-    assert names["rows"].shape == (2, 576)
-    # A row of 576 numbers is 18 blocks of 32, in 34 bytes each.
-    assert names["table"].bytes_read == 2 * 18 * 34
-    assert "1,224" in capsys.readouterr().out
-
-
-def test_what_the_readme_shows_of_a_table_is_what_the_command_prints() -> None:
-    shown = re.findall(r"```text\n\$ ropewalk (table .*?)\n(.*?)```", README, re.DOTALL)
-    assert shown
-    for command, lines in shown:
-        printed = CliRunner().invoke(app, shlex.split(command)).output
-        for line in lines.splitlines():
-            assert line in printed.splitlines(), line
 
 
 def commands(group: Any, before: str = "ropewalk") -> Iterator[str]:
