@@ -15,7 +15,7 @@ The tree::
     |   +-- GgufError              a GGUF file that is truncated, corrupt or lies about sizes
     +-- DataFileError              a file of texts, or of packed rows, that cannot be used
     +-- MissingPartError           an optional package that this command needs is not installed
-    +-- ScheduleMismatchError      the live model does not turn by the schedule that was read
+    +-- ScheduleMismatchError      the live model does not rotate by the schedule that was read
     +-- TrainingError              a loss or a gradient that is not finite; training has stopped
     +-- EndpointError              a server that cannot be asked, or not any more
     +-- StoreError                 results that cannot be written, or a run folder in use

@@ -116,4 +116,4 @@ def test_models_that_turn_otherwise_are_not_read_this_way(tiny_model: TinyModel)
         bos_token_id=0, eos_token_id=1, pad_token_id=1, initializer_range=0.2,
     )  # fmt: skip
     model = AutoModelForCausalLM.from_config(config).eval()
-    assert why_not(model, spec_of(model)) == "its keys do not turn by halves of a head"
+    assert why_not(model, spec_of(model)) == "its keys do not rotate by halves of a head"

@@ -94,12 +94,12 @@ def test_a_planted_move_is_found_as_it_is_and_under_a_rotation(
     for other in (moved, moved @ turned(8)):
         found = compare(save(rows, WORDS), save(other, WORDS))
         assert found.aligned is not None
-        assert found.aligned.most_turned(1) == [17]
+        assert found.aligned.most_rotated(1) == [17]
         assert set(found.aligned.furthest(2)) == {17, 23}
         assert float(found.ratios[23]) == pytest.approx(3.0, rel=1e-5)
     plain = compare(save(rows, WORDS), save(moved, WORDS))
     assert plain.raw is not None
-    assert plain.raw.most_turned(1) == [17]
+    assert plain.raw.most_rotated(1) == [17]
     assert float(plain.raw.distances[17]) == pytest.approx(2 * float(rows[17].norm()), rel=1e-6)
     assert plain.overlap is not None
     assert plain.overlap.lowest(1)[0][0] == 17

@@ -176,7 +176,7 @@ def schedules(settings: Settings) -> dict[str, Scaling]:
 
 
 def rescaled(model: Decoder, settings: Settings, scaling: Scaling) -> WindowReading:
-    """The reading under another schedule; the decoder turns by its own again afterwards."""
+    """The reading under another schedule; the decoder rotates by its own again afterwards."""
     config = settings.config(settings.variants[0])
     own = RotarySpec(config.head_dim, config.head_dim, config.rope_theta)
     model.set_rotary(replace(own, scaling=scaling), FAR * settings.trained_length)

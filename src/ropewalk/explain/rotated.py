@@ -1,6 +1,6 @@
-"""Queries and keys of a rotary model before and after they are turned, and what a score sees.
+"""Queries and keys of a rotary model before and after they are rotated, and what a score sees.
 
-Before: the model itself, run with every token at position 0, where nothing turns. After: the
+Before: the model itself, run with every token at position 0, where nothing rotates. After: the
 model at the tokens' own positions. Once more 100 positions further on: each score is the same,
 because it depends on the gap alone. In all three a followed block receives the same input.
 """
@@ -112,7 +112,7 @@ def _rotation(
     if query is None:
         return Rotation(**facts, reason="this model's attention does not show its q and k")
     if query.shape[-1] != rotary.head_dim:
-        reason = f"its q has {query.shape[-1]} channels a head, of which it turns a part of its own"
+        reason = f"its q has {query.shape[-1]} channels per head, and it rotates a part of its own"
         return Rotation(**facts, reason=reason)
     encoding = positions.Rotary(rotary, length=len(pieces))
     steps, scores = _followed(encoding, block, pieces, (still, moved, further))
@@ -123,7 +123,7 @@ def _followed(
     encoding: positions.Rotary, block: int, pieces: tuple[str, ...], passes: tuple[Seen, ...]
 ) -> tuple[tuple[TraceStep, ...], tuple[RotatedScore, ...]]:
     still, moved, further = passes
-    # At position 0 nothing turns, and the amplitude of cos and sin is all there is.
+    # At position 0 nothing rotates, and the amplitude of cos and sin is all there is.
     factor = _factors(encoding)
     q, k = (x / factor.to(x.dtype) for x in (still.queries[block], still.keys[block]))
     at = torch.arange(len(pieces))
@@ -131,7 +131,7 @@ def _followed(
     far_q, far_k = encoding.rotate(q, k, at + SHIFT)
     last = float(len(pieces) - 1)
     allowed = rounding(q.dtype, last)
-    before, after = "of head 0, seen with every token at position 0", "turned by its position"
+    before, after = "of head 0, seen with every token at position 0", "rotated by its position"
     model_q, model_k = moved.queries[block][0, 0], moved.keys[block][0, 0]
     steps = (
         step("q before", before, q[0, 0], pieces),
@@ -156,10 +156,10 @@ def _followed(
 
 
 def _factors(encoding: positions.Rotary) -> Tensor:
-    """The amplitude of each channel, (head_dim,): 1 for those that are not turned."""
+    """The amplitude of each channel, (head_dim,): 1 for those that are not rotated."""
     rotary = encoding.rotary
-    turned = torch.arange(rotary.head_dim) < rotary.rotary_dim
-    return torch.where(turned, encoding.attention_factor, 1.0)
+    rotated = torch.arange(rotary.head_dim) < rotary.rotary_dim
+    return torch.where(rotated, encoding.attention_factor, 1.0)
 
 
 def _score(q: Tensor, k: Tensor) -> float:

@@ -43,7 +43,7 @@ class Card:
         lines = [BEGIN, "", f"## Context of {self.after.claimed.tokens:,} tokens", ""]
         lines.append(
             f"Made from {self.name} with `ropewalk extend` by the method `{self.method}`. No "
-            "weight was changed: only the frequencies by which positions turn."
+            "weight was changed: only the frequencies by which positions rotate."
         )
         trained = trained_length(self.before)
         guessed = "" if trained.stated else f" ({trained.source})"
@@ -56,7 +56,7 @@ class Card:
         for each in self.serving:
             if each.line is not None:
                 lines.append(
-                    f"- {each.engine} turns the files as they were in the same way with "
+                    f"- {each.engine} serves the files as they were in the same way with "
                     f"`{each.line}` ({each.checked})."
                 )
         return "\n".join([*lines, "", END])
@@ -80,7 +80,7 @@ def with_section(text: str, section: str) -> str:
 
 
 def schedule_lines(before: PositionSpec, after: PositionSpec) -> list[str]:
-    """What turns otherwise, a line for each group of layers that has changed."""
+    """What rotates otherwise, a line for each group of layers that has changed."""
     lines = []
     for old, new in zip(before.groups, after.groups, strict=True):
         if old.encoding == new.encoding:

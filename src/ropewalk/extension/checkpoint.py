@@ -1,7 +1,7 @@
 """A checkpoint under a longer schedule: a new folder, whole or not there; the old one is only read.
 
 Configuration and tokenizer say the new length, everything else is linked or copied. Before the
-folder takes its name the model in it is brought up by transformers, and the angles that it turns
+folder takes its name the model in it is brought up by transformers, and the angles that it rotates
 by, short and at the full length, are compared with those that were meant.
 """
 
@@ -80,7 +80,7 @@ def write_folder(
     The configuration stays in its own spelling, or comes into that of `version` of transformers.
 
     Raises StoreError when it cannot be written, ScheduleError where its configuration cannot hold
-    the spec, ScheduleMismatchError when transformers turns it otherwise, ModelFileError for a
+    the spec, ScheduleMismatchError when transformers rotates it otherwise, ModelFileError for a
     checkpoint that cannot be loaded; nothing is left of it then.
     """
     read = config_source(read_config(load_json(source / _CONFIG)))
@@ -132,7 +132,7 @@ def generation_of(config: Mapping[str, object]) -> Literal[4, 5]:
 
 
 def verify(folder: Path, spec: PositionSpec) -> str:
-    """Bring the model in `folder` up and compare what it turns by; how that was done, in words.
+    """Bring the model in `folder` up and compare what it rotates by; how that was done, in words.
 
     The whole model is loaded where memory holds it, otherwise the same classes are built from
     its configuration without weights. Raises ScheduleMismatchError when something differs.
@@ -154,9 +154,9 @@ def verify(folder: Path, spec: PositionSpec) -> str:
                 raise ScheduleMismatchError(f"loaded back, {check.sentence}")
     if not compared:
         raise ScheduleMismatchError(
-            f"{type(model).__name__} shows no angles, so that nothing says how it turns"
+            f"{type(model).__name__} shows no angles, so that nothing says how it rotates"
         )
-    return f"{how} by transformers, turns as meant, short and at {spec.claimed.tokens} tokens"
+    return f"{how} by transformers, rotates as meant, short and at {spec.claimed.tokens} tokens"
 
 
 def _brought_up(folder: Path) -> tuple[Any, str]:

@@ -27,7 +27,7 @@ from ropewalk.rope.spec import (
 def check(spec: PositionSpec, target: int) -> None:
     """Raise unless `spec` is an unscaled rotary model and `target` is longer than it was trained.
 
-    ScheduleError for a model that is scaled already or turns nothing, LengthError for the target.
+    ScheduleError for a model that is scaled already or rotates nothing, LengthError for the target.
     """
     _rotary(spec)
     _unscaled(spec)
@@ -110,7 +110,7 @@ def _scalings(spec: PositionSpec) -> Iterator[Scaling]:
             continue
         if isinstance(rotary.scaling, Proportional) and rotary.scaling.factor == 1.0:
             raise ScheduleError(
-                "this model turns only a share of its pairs (proportional), which is its "
+                "this model rotates only a share of its pairs (proportional), which is its "
                 "architecture and cannot be written together with another schedule"
             )
         yield rotary.scaling

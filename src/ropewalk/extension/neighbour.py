@@ -5,8 +5,8 @@ distance of floor(q / group) - floor(k / group) + window - floor(window / group)
 it, so that it is measured beside the schedules and never written. What it shows is whether a model
 fails for the distances it was not trained on.
 
-The model hands over queries and keys that have been turned already; turning is undone as far as
-the grouped place differs from the true one, which is the same in exact arithmetic.
+The model hands over queries and keys that have been rotated already; the rotation is undone as far
+as the grouped place differs from the true one, which is the same in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def why_not(model: Any, spec: PositionSpec) -> str | None:
     if spec.groups[0].window is not None:
         return "its layers see a window only"
     if rotary[0].placement != "first" or rotary[0].sections:
-        return "its channels turn in a way of their own"
+        return "its channels rotate in a way of their own"
     if not getattr(model, "_supports_attention_backend", False):
         return "its attention cannot be replaced"
     if not _turns_in_halves(model, rotary[0]):
-        return "its keys do not turn by halves of a head"
+        return "its keys do not rotate by halves of a head"
     return None
 
 
@@ -120,12 +120,12 @@ def _turns_in_halves(model: Any, rotary: RotarySpec) -> bool:
             places = torch.tensor([[first, first + 1]], device=model.device)
             model(ids, position_ids=places, use_cache=False)
     at_first, moved = seen[0].float(), seen[layers].float()
-    turned = _turn(at_first, torch.tensor([5, 5]), rotary)
-    return bool(torch.allclose(turned, moved, atol=1e-2 * float(moved.abs().max())))
+    rotated = _rotate(at_first, torch.tensor([5, 5]), rotary)
+    return bool(torch.allclose(rotated, moved, atol=1e-2 * float(moved.abs().max())))
 
 
-def _turn(states: torch.Tensor, by: torch.Tensor, rotary: RotarySpec) -> torch.Tensor:
-    """States (batch, heads, tokens, head dimension) turned on by `by` (tokens,) positions."""
+def _rotate(states: torch.Tensor, by: torch.Tensor, rotary: RotarySpec) -> torch.Tensor:
+    """States (batch, heads, tokens, head dimension) rotated on by `by` (tokens,) positions."""
     import torch
 
     # Angles in fp64, rounded once.
@@ -156,13 +156,13 @@ def _grouped(rotary: RotarySpec, how: SelfExtend) -> Callable[..., tuple[torch.T
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
         heads = query.shape[1] // key.shape[1]
         at = torch.arange(keys)
-        far_keys = _turn(key, at // how.group - at, rotary).repeat_interleave(heads, 1)
+        far_keys = _rotate(key, at // how.group - at, rotary).repeat_interleave(heads, 1)
         near_keys, values = (t.repeat_interleave(heads, 1) for t in (key, value))
         out = torch.empty_like(query)
         for begin in range(0, queries, BLOCK):
             part = query[:, :, begin : begin + BLOCK]
             places = keys - queries + begin + torch.arange(part.shape[2])
-            far = _turn(part, places // how.group + shift - places, rotary)
+            far = _rotate(part, places // how.group + shift - places, rotary)
             # Only the last keys can be near, and only the first ones far.
             last = int(places[-1]) + 1
             near_from = max(0, int(places[0]) - how.window + 1)

@@ -74,10 +74,10 @@ class Candidate:
 
     def fingerprint(self) -> str:
         """What tells two candidates apart."""
-        turns = schedule_fingerprint(self.spec)
+        schedule = schedule_fingerprint(self.spec)
         if self.how is None:
-            return turns
-        return f"{turns}, groups of {self.how.group} from {self.how.window} on"
+            return schedule
+        return f"{schedule}, groups of {self.how.group} from {self.how.window} on"
 
 
 @short
@@ -277,7 +277,7 @@ def candidates(model: Any, stretches: Stretches, chosen: Iterable[Stretch]) -> I
     yield Candidate(SHIPPED, spec, note="does not claim the length")
     for stretch in chosen:
         yield stretched(stretches, stretch)
-    # How its keys turn is seen on the model's own schedule, and another may be installed by now.
+    # How its keys rotate is seen on the model's own schedule, and another may be installed by now.
     install(model, spec, None)
     if neighbour.why_not(model, spec) is None:
         how = neighbour.SelfExtend.reaching(trained_length(spec), stretches.target)

@@ -69,7 +69,7 @@ class Options:
 def options(
     before: PositionSpec, after: PositionSpec, engine: For | None = None
 ) -> tuple[Options, ...]:
-    """What turns the original files by `after`: for each engine that has options, or for one."""
+    """Options with which an engine rotates the original files by `after`: each engine, or one."""
     source, length = before.source, after.claimed.tokens
     found = []
     if isinstance(source, ConfigSource):
@@ -128,7 +128,7 @@ def file_options(engine: For, copy: PositionSpec, name: str) -> Options:
 
 
 def _as_it_is(engine: For, line: str, written: PositionSpec, after: PositionSpec) -> Options:
-    """An engine without options: it turns by the files as `after` says, or does not."""
+    """An engine without options: it rotates by the files as `after` says, or does not."""
 
     def same() -> str:
         length = after.claimed.tokens

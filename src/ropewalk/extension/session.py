@@ -265,8 +265,8 @@ def _warnings(after: PositionSpec) -> tuple[str, ...]:
             break
     else:
         told.append(
-            f"Every prompt turns by this schedule, those of fewer than {trained_length(after):,} "
-            "tokens too."
+            f"Every prompt is rotated by this schedule, those of fewer than "
+            f"{trained_length(after):,} tokens too."
         )
     return tuple(told)
 

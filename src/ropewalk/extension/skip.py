@@ -2,7 +2,7 @@
 
 The needle stands in the first block, the question in the second, and the positions of the second
 begin as far away as they would in a prompt of the full length (the training of PoSE, 2309.10400,
-used as a test). It asks whether a schedule turns queries and keys right over that distance, for
+used as a test). It asks whether a schedule rotates queries and keys right over that distance, for
 about a thousand tokens. What it cannot show is how a needle drowns among many thousand tokens, so
 that it has to be compared with whole prompts before it is trusted.
 """
@@ -46,7 +46,7 @@ class Gap:
 
 
 class SkipProbe:
-    """Scores the schedule that a live model turns by, at `target` tokens.
+    """Scores the schedule that a live model rotates by, at `target` tokens.
 
     One pass a trial: the first block once, and behind it the second at every distance. Raises
     ModelFileError for a model that cannot be told positions, or has layers with a window, which

@@ -216,13 +216,13 @@ def tell(
 def ropes(spec: PositionSpec, trained: int, target: int) -> tuple[str, ...]:
     """The schedules that are tried, as --rope takes them, from one length to another.
 
-    Raises ModelFileError for a model that does not turn.
+    Raises ModelFileError for a model that does not rotate.
     """
-    turned = next((g.encoding for g in spec.groups if isinstance(g.encoding, RotarySpec)), None)
-    if turned is None:
+    rotary = next((g.encoding for g in spec.groups if isinstance(g.encoding, RotarySpec)), None)
+    if rotary is None:
         raise ModelFileError(f"{MODEL} has no rotary layers, so no schedule stretches it")
     factor = target / trained
-    base = round(ntk_base(turned.rope_theta, turned.rotary_dim, 2 * factor))
+    base = round(ntk_base(rotary.rope_theta, rotary.rotary_dim, 2 * factor))
     return tuple(each.format(factor=f"{factor:g}", base=base) for each in SCHEDULES)
 
 

@@ -42,7 +42,7 @@ def _blocks(found: TableComparison, names: tuple[str, str], top: int) -> Iterato
     else:
         yield from _movement(found, found.raw, "As they are", top)
     if found.aligned is not None:
-        yield from _movement(found, found.aligned, "After turning A onto B (Procrustes)", top)
+        yield from _movement(found, found.aligned, "After rotating A onto B (Procrustes)", top)
         if len(found.kept) <= found.one.width:
             yield _said(
                 f"Beware: {len(found.kept):,} tokens in {found.one.width:,} dimensions can be "
@@ -97,7 +97,7 @@ def _movement(found: TableComparison, moved: Movement, title: str, top: int) -> 
         f"{float(moved.distances[kept].mean()):.4g}, {moved.residual:.4g} of B's norm is left"
     )
     for name, pairs, values, form in (
-        ("most turned", moved.most_turned(top), moved.cosines, "{:.4f}"),
+        ("most rotated", moved.most_rotated(top), moved.cosines, "{:.4f}"),
         ("furthest", moved.furthest(top), moved.distances, "{:.4g}"),
     ):
         kind = "cosine" if values is moved.cosines else "distance"

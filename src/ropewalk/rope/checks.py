@@ -77,7 +77,7 @@ def one_a_pair(field: str, values: Sequence[float], pairs: int) -> None:
 
 
 def channels(head_dim: object, rotary_dim: object) -> None:
-    """Refuse dimensions of which no even share turns; counts of channels."""
+    """Refuse dimensions of which no even share rotates; counts of channels."""
     whole = all(isinstance(d, Integral) and not isinstance(d, bool) for d in (head_dim, rotary_dim))
     if whole and head_dim > MOST_CHANNELS:  # type: ignore[operator]
         raise ScheduleError(

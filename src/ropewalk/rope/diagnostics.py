@@ -29,7 +29,7 @@ class PairRow:
     """One rotary pair, read at the claimed length.
 
     `unscaled` and `inv_freq` are radians a token before and after scaling, `divisor` their ratio;
-    `wavelength` is tokens a turn after scaling (infinite for a pair that does not turn); `turns`
+    `wavelength` is tokens a turn after scaling (infinite for a pair that does not rotate); `turns`
     are full turns within the trained length, as training saw the pair; `unseen` says whether
     the claimed length shows the pair angles that training did not. None: no length to tell by.
     """
@@ -97,7 +97,7 @@ def similarity_horizon(inv_freq: Sequence[float], limit: int, still_pairs: int =
     """The first distance m < `limit` with sum_i cos(m inv_i) < 0, or None (2405.14591).
 
     Up to it a key like the query is expected to score above a random one. `still_pairs` counts
-    channel pairs beside these that do not turn; each adds cos 0 = 1, as a frequency of 0 does.
+    channel pairs beside these that do not rotate; each adds cos 0 = 1, as a frequency of 0 does.
     The search is exact to about 1e-10 of the sum: with m = a K + c the cosine of a sum makes each
     block one matrix product in fp64.
 
@@ -153,7 +153,7 @@ def minimum_base(rotary_dim: int, length: int, *, step: float = 0.002, most: flo
             if base > most:
                 raise LengthError(
                     f"no base up to {most:g} keeps {length} tokens for {rotary_dim} channels; "
-                    "turn more channels, or ask for a shorter length"
+                    "rotate more channels, or ask for a shorter length"
                 )
             inv_freq = plain_inv_freq(base, rotary_dim)
             # Where one base fails, the next ones mostly do: a few sums spare a whole search.

@@ -43,7 +43,7 @@ class RotarySpec:
 
     Raises ScheduleError with field, value and remedy: a rotary_dim that is odd or above head_dim,
     a rope_theta of 1 or less, sections that do not sum to the pairs or cannot be dealt out in
-    turns, turns without sections, divisors that are not one for each pair, a proportional scaling
+    rotates, turns without sections, divisors that are not one for each pair, a proportional scaling
     on part of a head.
     """
 

@@ -44,7 +44,7 @@ class Movement:
     residual: float
     """Of all rows together: the norm of the differences over that of the second table's rows."""
 
-    def most_turned(self, count: int) -> list[int]:
+    def most_rotated(self, count: int) -> list[int]:
         """Pairs of the lowest cosines, lowest first; of equal ones the first pair first."""
         return _first(self.cosines, count)
 

@@ -126,7 +126,7 @@ def _write_gguf(
         raise UsageError(
             f"{called} is no GGUF file, of which a copy could be written; convert it with "
             "llama.cpp's convert_hf_to_gguf.py, and name what that made with --weights FILE.gguf: "
-            "the copy then turns as this model does"
+            "the copy then rotates as this model does"
         )
     if weights is not None and files is not None and files.kind == "gguf":
         raise UsageError(f"{called} has weights of its own, which are copied; leave --weights away")

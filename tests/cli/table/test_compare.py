@@ -61,7 +61,7 @@ def test_json_says_the_same(pair: tuple[Path, Path]) -> None:
     held = json.loads(call("compare", pair[0], pair[1], "--top", "2", "-k", "3", "--json"))
     assert held["schema"] == "ropewalk.table.compare/1"
     assert held["shared"] == 30
-    assert {t["ids"][0] for t in held["raw"]["most_turned"]} == {28, 29}
+    assert {t["ids"][0] for t in held["raw"]["most_rotated"]} == {28, 29}
     assert held["overlap"]["sample"] == 30
 
 

@@ -1,4 +1,4 @@
-"""What is written is what transformers turns by, or it is refused; nothing else is touched."""
+"""What is written is what transformers rotates by, or it is refused; nothing else is touched."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _moved(found: TableComparison, moved: Movement | None, top: int) -> dict[str
         "mean_cosine": float(moved.cosines[kept].mean()),
         "mean_distance": float(moved.distances[kept].mean()),
         "residual": moved.residual,
-        "most_turned": listed(moved.most_turned(top)),
+        "most_rotated": listed(moved.most_rotated(top)),
         "furthest": listed(moved.furthest(top)),
     }
 

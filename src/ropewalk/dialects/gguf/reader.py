@@ -288,11 +288,11 @@ class _Reader:
             return None
         names = ("rope.dimension_count_swa",) if local else ()
         for suffix in (*names, "rope.dimension_count"):
-            turned = self.keys.count(suffix)
-            if turned is not None:
-                if turned % 2 or turned > head:
+            rotated = self.keys.count(suffix)
+            if rotated is not None:
+                if rotated % 2 or rotated > head:
                     raise self.keys.wrong(suffix, f"an even number up to the head's {head}")
-                return Heads(head, turned, self.keys.name(suffix))
+                return Heads(head, rotated, self.keys.name(suffix))
         if head % 2:
             raise self.keys.wrong("attention.key_length", "an even number of channels to rotate")
         return Heads(head, head, "the whole head: no rope.dimension_count")

@@ -83,8 +83,8 @@ def read_layers(config: Section, facts: Facts, model_type: str, notes: Notes) ->
         kinds = dict.fromkeys(Kind(w, r) for w, r in zip(words, rotated, strict=True))
         return Layers(tuple((kind, ()) for kind in kinds))
     found: dict[Kind, list[int]] = {}
-    for index, (word, turned) in enumerate(zip(words, rotated, strict=True)):
-        found.setdefault(Kind(word, turned), []).append(index)
+    for index, (word, rotates) in enumerate(zip(words, rotated, strict=True)):
+        found.setdefault(Kind(word, rotates), []).append(index)
     return Layers(tuple((kind, tuple(layers)) for kind, layers in found.items()))
 
 
@@ -99,10 +99,10 @@ def _words_by_rotation(
     SmolLM3 gives a window, where one is on, to those that are not.
     """
     if model_type == "llama4_text" and chunk_size(config) is not None:
-        return tuple(CHUNKED if turned else FULL for turned in rotated)
+        return tuple(CHUNKED if rotates else FULL for rotates in rotated)
     if model_type == "smollm3":
         on = config.flag("use_sliding_window") and window_size(config, facts) is not None
-        return tuple(SLIDING if on and not turned else FULL for turned in rotated)
+        return tuple(SLIDING if on and not rotates else FULL for rotates in rotated)
     return words
 
 

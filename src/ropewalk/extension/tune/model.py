@@ -128,6 +128,6 @@ def _check_schedule(files: ModelFiles, folder: Path, spec: PositionSpec) -> None
     if schedule_fingerprint(read) != schedule_fingerprint(spec):
         raise ModelFileError(
             f"{files.path} holds a schedule (divisors of its own in rope_freqs, say) that the "
-            "configuration made from it does not, so the tuned model would turn otherwise; give "
+            "configuration made from it does not, so the tuned model would rotate otherwise; give "
             "the model's Hugging Face folder instead"
         )

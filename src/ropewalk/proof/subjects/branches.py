@@ -233,7 +233,7 @@ def moving_schedule(spec: PositionSpec, lengths: Sequence[int]) -> str | None:
     """Why prompts of nearly a length cannot share a text, where the schedule is the reason.
 
     A schedule that changes with every token leaves nothing to share: the keys of a text would
-    have to be turned anew for every prompt. One with a switch (LongRoPE) does, on either side.
+    have to be rotated anew for every prompt. One with a switch (LongRoPE) does, on either side.
     """
     for length in lengths:
         if schedule_at(spec, length) != schedule_at(spec, length - 1):
