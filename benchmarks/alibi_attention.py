@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ropewalk.attention import attention
-from ropewalk.attention.run import AttentionCall, prepare
+from ropewalk.attention.attend import AttentionCall, prepare
 from ropewalk.positions.alibi import Alibi
 
 REACH = 1.25

@@ -19,8 +19,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ropewalk import kernels
 from ropewalk.attention import attention
+from ropewalk.attention.attend import AttentionCall, prepare
 from ropewalk.attention.plan import Kernel
-from ropewalk.attention.run import AttentionCall, prepare
 from ropewalk.kernels import reference
 from ropewalk.kernels.triton import lookup, rotate
 from ropewalk.positions.alibi import Alibi

@@ -324,7 +324,7 @@ def _tuned(
 ) -> tuple[Path, list[str], dict[str, Any]]:
     """The tuned model, lines and figures of its training."""
     from ropewalk.extension.tune.session import tune
-    from ropewalk.extension.tune.settings import Mix, TuneSettings
+    from ropewalk.extension.tune.training_settings import Mix, TuneSettings
     from ropewalk.listener import Listener
     from ropewalk.report import document_of, terminal
 

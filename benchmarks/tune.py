@@ -38,7 +38,7 @@ from ropewalk.extension.tune.loop import Trainer
 from ropewalk.extension.tune.loss import LossModel
 from ropewalk.extension.tune.model import bring_up
 from ropewalk.extension.tune.optimiser import adamw
-from ropewalk.extension.tune.settings import Mix, TuneSettings
+from ropewalk.extension.tune.training_settings import Mix, TuneSettings
 from ropewalk.extension.tune.world import World
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.packing.pack import Boundary, PackedRow, pack, stack

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.errors import LengthError
-from ropewalk.extension.tune.settings import parse_mix
+from ropewalk.extension.tune.training_settings import parse_mix
 from ropewalk.lengths import MOST_TOKENS, parse_length, read_length
 from ropewalk.proof.plan import parse_lengths
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -428,6 +429,18 @@ def loaded_after(program: str, arguments: list[str]) -> set[str]:
     )
     assert done.returncode == 0, done.stderr
     return set(ast.literal_eval(done.stderr.strip()))
+
+
+def test_no_file_name_stands_more_than_twice_and_no_public_class_name_twice() -> None:
+    names = Counter(path.name for path in MODULES if path.name != "__init__.py")
+    assert [name for name, count in names.items() if count > 2] == []
+    classes = Counter(
+        node.name
+        for path in MODULES
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in classes.items() if count > 1] == []
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

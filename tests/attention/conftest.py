@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.attention import AttentionPlan
-from ropewalk.attention.run import AttentionCall, prepare
+from ropewalk.attention.attend import AttentionCall, prepare
 from ropewalk.positions.base import PositionEncoding
 
 Rule = Callable[[int, int, int, int], float]

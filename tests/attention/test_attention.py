@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ropewalk.attention import attention
-from ropewalk.attention.run import AttentionCall
+from ropewalk.attention.attend import AttentionCall
 from ropewalk.errors import PositionError, RopewalkError, UsageError
 from ropewalk.positions.alibi import Alibi
 from ropewalk.positions.base import PositionEncoding

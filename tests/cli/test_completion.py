@@ -104,9 +104,9 @@ def test_an_option_offers_the_words_it_takes(line: str, words: list[str]) -> Non
 
 
 def test_the_words_are_those_that_are_allowed() -> None:
-    from ropewalk.comparison.settings import parse_variants
+    from ropewalk.comparison.presets import parse_variants
     from ropewalk.extension import settings as extend
-    from ropewalk.extension.tune import settings as tune
+    from ropewalk.extension.tune import training_settings as tune
     from ropewalk.models import dtypes, resolve
     from ropewalk.proof.cells import Calibrate, Sharing
     from ropewalk.proof.tasks import SUITES, parse_tasks

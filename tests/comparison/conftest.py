@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ropewalk.comparison.language import Language
-from ropewalk.comparison.settings import Settings, Variant
+from ropewalk.comparison.presets import Settings, Variant
 from ropewalk.listener import Listener
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from ropewalk.comparison import measure
 from ropewalk.comparison.language import Language
 from ropewalk.comparison.measure import losses_in_windows
-from ropewalk.comparison.probe import probe
+from ropewalk.comparison.readout import probe
 from ropewalk.comparison.train import fresh
 from ropewalk.errors import UsageError
 from tests.comparison.conftest import small

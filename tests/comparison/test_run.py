@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import torch
 
+from ropewalk.comparison.presets import parse_seeds, parse_variants, preset
 from ropewalk.comparison.run import _Pace, compare
-from ropewalk.comparison.settings import parse_seeds, parse_variants, preset
 from ropewalk.comparison.train import batches, fresh, shared_hash
 from ropewalk.errors import StoreError, UsageError
 from ropewalk.report import document_of, terminal, to_dict

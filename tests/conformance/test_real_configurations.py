@@ -18,7 +18,7 @@ import pytest
 from ropewalk.dialects.hf import load_json, read_config
 from ropewalk.findings import Audit, audit
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     IncompleteRotary,
     LearnedPositions,
     RelativeBuckets,
@@ -158,7 +158,7 @@ def test_scaling_factor_and_amplitude_are_those_of_the_file(name: str) -> None:
     parts = [g.encoding for g in groups if isinstance(g.encoding, RotarySpec | IncompleteRotary)]
     if expected["attention_factor"] is None:
         assert not parts
-        kinds = {"ALiBi": Alibi, "learned": LearnedPositions, "relative": RelativeBuckets}
+        kinds = {"ALiBi": AlibiSpec, "learned": LearnedPositions, "relative": RelativeBuckets}
         kind = kinds.get(expected["scaling"].split()[0])
         assert kind is None or all(isinstance(group.encoding, kind) for group in groups)
         return

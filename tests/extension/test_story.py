@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import ModelFileError
-from ropewalk.extension.story import Scale, StoryListener, drifted, ropes, tell
+from ropewalk.extension.story import StoryListener, StorySize, drifted, ropes, tell
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.report import document_of, html, terminal
 
-SMALL = Scale(
+SMALL = StorySize(
     lengths=(256, 512, 768),
     target=512,
     depths=(0.25, 0.75),

@@ -24,7 +24,7 @@ from ropewalk.rope.spec import (
     PositionSpec,
     RelativeBuckets,
     RotarySpec,
-    Sinusoidal,
+    SinusoidalSpec,
     Window,
 )
 
@@ -159,7 +159,7 @@ def test_a_table_of_positions_is_a_hard_limit(make_spec: MakeSpec) -> None:
     roberta = must(audit(make_spec(LearnedPositions(512, 2), claimed=514)), "hard-limit")
     assert roberta.severity == "warning"
     assert "serves 512 tokens, and the file claims 514" in roberta.text
-    assert must(audit(make_spec(Sinusoidal(512), claimed=512)), "hard-limit")
+    assert must(audit(make_spec(SinusoidalSpec(512), claimed=512)), "hard-limit")
     assert found(audit(make_spec()), "hard-limit") is None
 
 

@@ -23,7 +23,7 @@ from ropewalk.errors import UsageError
 from ropewalk.findings.live import LiveCheck, compare_tables
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.schedules import Linear
-from ropewalk.rope.spec import Alibi, LayerGroup, Length, PositionSpec, RotarySpec
+from ropewalk.rope.spec import AlibiSpec, LayerGroup, Length, PositionSpec, RotarySpec
 
 YARN = {
     "rope_type": "yarn", "factor": 4.0, "rope_theta": 50_000.0,
@@ -279,7 +279,7 @@ def test_a_table_without_a_named_group_is_compared_with_the_closest_one() -> Non
 
 
 def test_a_spec_without_computable_angles_compares_nothing() -> None:
-    groups = (LayerGroup("a", (0,), Alibi(4)),)
+    groups = (LayerGroup("a", (0,), AlibiSpec(4)),)
     spec = PositionSpec("x", "by hand", groups, Length.unknown(), Length.unknown())
     assert compare_tables(llama(PLAIN), spec) == []
 

@@ -23,17 +23,17 @@ from ropewalk.rope.schedules import (
     plain_inv_freq,
 )
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     Encoding,
     IncompleteRotary,
     LayerGroup,
     LearnedPositions,
-    NoPosition,
+    NoPositionSpec,
     PositionSpec,
     Recurrent,
     RelativeBuckets,
     RotarySpec,
-    Sinusoidal,
+    SinusoidalSpec,
     Window,
 )
 
@@ -143,11 +143,11 @@ def test_divisors_made_by_the_llama3_rule_are_recognised(make_spec: MakeSpec) ->
 @pytest.mark.parametrize(
     ("encoding", "words"),
     [
-        (Alibi(8), "ALiBi"),
+        (AlibiSpec(8), "ALiBi"),
         (LearnedPositions(1024), "learned table"),
-        (Sinusoidal(512), "sines"),
+        (SinusoidalSpec(512), "sines"),
         (RelativeBuckets(32, 128), "buckets"),
-        (NoPosition(), "no layer is told"),
+        (NoPositionSpec(), "no layer is told"),
         (Recurrent("mamba"), "no layer is told"),
     ],
 )

@@ -7,11 +7,11 @@ import pytest
 from ropewalk.dialects.hf import read_config
 from ropewalk.rope.schedules import Yarn
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     Encoding,
     IncompleteRotary,
     LearnedPositions,
-    NoPosition,
+    NoPositionSpec,
     Recurrent,
     RelativeBuckets,
     RotarySpec,
@@ -37,19 +37,19 @@ UNROTATED: list[tuple[str, dict[str, object], int | None, Encoding]] = [
             "attn_config": {"alibi": True, "alibi_bias_max": 8},
         },
         2048,
-        Alibi(32, 8.0),
+        AlibiSpec(32, 8.0),
     ),
     (
         "BLOOM",
         {"model_type": "bloom", "n_embed": 2048, "num_attention_heads": 16, "seq_length": 4096},
         4096,
-        Alibi(16, 8.0),
+        AlibiSpec(16, 8.0),
     ),
     (
         "Falcon-RW-1B",
         {**shape(2048, 32, 24), "model_type": "falcon", "alibi": True},
         2048,
-        Alibi(32, 8.0),
+        AlibiSpec(32, 8.0),
     ),
     (
         "GPT-2",
@@ -138,7 +138,7 @@ def test_llama_4_chunks_rotated_layers_and_warms_the_others() -> None:
     rotated, plain = spec.groups
     assert (len(rotated.layers), plain.layers[:2]) == (36, (3, 7))
     assert rotated.window == Window(8192, "chunked")
-    assert plain.encoding == NoPosition()
+    assert plain.encoding == NoPositionSpec()
     assert plain.softmax.temperature == (8192.0, 0.1)
     assert rotated.softmax.temperature is None
 
@@ -157,7 +157,7 @@ def test_smollm3_leaves_out_every_fourth_layer_with_or_without_a_type(
     spec = read_config(config)
     rotated, plain = spec.groups
     assert isinstance(rotated.encoding, RotarySpec)
-    assert plain.encoding == NoPosition()
+    assert plain.encoding == NoPositionSpec()
     assert plain.layers == tuple(range(3, 36, 4))
 
 
@@ -190,7 +190,7 @@ def test_granite_4_hybrid_rotates_nothing_although_a_theta_is_there() -> None:
         "rope_theta": 10000,
     }
     spec = read_config(config)
-    assert [g.encoding for g in spec.groups] == [Recurrent("mamba"), NoPosition()]
+    assert [g.encoding for g in spec.groups] == [Recurrent("mamba"), NoPositionSpec()]
     assert "unused-rope-keys" in {r.code for r in spec.findings}
 
 
@@ -210,11 +210,11 @@ def test_hybrids_without_rotation_are_read_from_their_patterns() -> None:
     }
     assert [(g.layers, g.encoding) for g in read_config(jamba).groups] == [
         ((0, 1, 3), Recurrent("mamba")),
-        ((2,), NoPosition()),
+        ((2,), NoPositionSpec()),
     ]
     assert [(g.layers, g.encoding) for g in read_config(nemotron).groups] == [
         ((0, 2, 4, 7), Recurrent("mamba")),
-        ((5,), NoPosition()),
+        ((5,), NoPositionSpec()),
     ]
 
 

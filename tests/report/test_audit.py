@@ -14,19 +14,19 @@ from ropewalk.report.audit_words import encoding_words, layers_words, scaling_wo
 from ropewalk.report.lines import print_blocks, text_lines
 from ropewalk.rope.schedules import UNSCALED, Llama3, LongRope, PairDivisors, UnknownScaling, Yarn
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     Encoding,
     Finding,
     IncompleteRotary,
     LayerGroup,
     LearnedPositions,
     Length,
-    NoPosition,
+    NoPositionSpec,
     PositionSpec,
     Recurrent,
     RelativeBuckets,
     RotarySpec,
-    Sinusoidal,
+    SinusoidalSpec,
     SoftmaxRule,
     Window,
 )
@@ -49,8 +49,8 @@ def llama_3_1(remarks: tuple[Finding, ...] = (), source: str = "rope_theta") -> 
 def every_encoding() -> PositionSpec:
     rotary = RotarySpec(128, 64, 1e6, "interleaved", sections=(8, 12, 12))
     encodings: tuple[Encoding, ...] = (
-        rotary, IncompleteRotary(("rope_theta",)), Alibi(None), LearnedPositions(512, 2),
-        Sinusoidal(None), RelativeBuckets(32, 128), NoPosition(), Recurrent("mamba"),
+        rotary, IncompleteRotary(("rope_theta",)), AlibiSpec(None), LearnedPositions(512, 2),
+        SinusoidalSpec(None), RelativeBuckets(32, 128), NoPositionSpec(), Recurrent("mamba"),
     )  # fmt: skip
     soft = SoftmaxRule(1.5, "a rule", 50.0, (8192.0, 0.1), sinks=True)
     groups = tuple(

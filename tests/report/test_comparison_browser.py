@@ -21,8 +21,8 @@ from ropewalk.comparison.figures import (
     WindowLoss,
     WindowReading,
 )
+from ropewalk.comparison.presets import Settings, Variant, preset
 from ropewalk.comparison.run import Comparison
-from ropewalk.comparison.settings import Settings, Variant, preset
 from ropewalk.report import document_of, html
 
 Dom = Callable[..., str]

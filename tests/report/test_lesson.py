@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.comparison.figures import DecoderFigures, Recall, WindowLoss, WindowReading
+from ropewalk.comparison.presets import Settings, Variant
 from ropewalk.comparison.run import Comparison
-from ropewalk.comparison.settings import Settings, Variant
 from ropewalk.report.lesson import lesson
 
 ALIBI, NONE = Variant("alibi"), Variant("none")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ropewalk.explain.rotation import Rotation, Score
+from ropewalk.explain.rotated import RotatedScore, Rotation
 from ropewalk.explain.steps import TraceStep, step
 from ropewalk.explain.trace import Trace
 from ropewalk.report import document_of, terminal
@@ -19,7 +19,7 @@ VECTORS = torch.arange(20 * 6.0).view(20, 6)
 @pytest.fixture
 def traced() -> Trace:
     rows = step("rows", "one row each of a table of 9 x 6", VECTORS, PIECES, model=VECTORS)
-    score = Score(query=119, key=100, model=1.0, ours=1.0, against=1.0, allowed=1e-6)
+    score = RotatedScore(query=119, key=100, model=1.0, ours=1.0, against=1.0, allowed=1e-6)
     rotation = Rotation("all layers", 0, 1e4, 6, 6, "half", "default", (rows,), (score,))
     return Trace(
         name="model\x1b[31m",

@@ -11,7 +11,7 @@ import pytest
 from ropewalk.extension.tune.gate import Gate
 from ropewalk.extension.tune.loop import StepResult
 from ropewalk.extension.tune.session import Tuned
-from ropewalk.extension.tune.settings import TuneSettings, parse_mix
+from ropewalk.extension.tune.training_settings import TuneSettings, parse_mix
 from ropewalk.report import document_of, html, terminal, to_dict
 from ropewalk.report.chart import drawings
 from ropewalk.report.tune import curve_lines, loss_chart

@@ -18,7 +18,7 @@ from ropewalk.rope.spec import (
     Encoding,
     LayerGroup,
     Length,
-    NoPosition,
+    NoPositionSpec,
     PositionSpec,
     RotarySpec,
     SoftmaxRule,
@@ -83,14 +83,14 @@ def test_a_group_brings_its_softmax_factor_and_says_so() -> None:
 
 def test_a_spec_is_taken_when_its_rotary_groups_agree() -> None:
     windowed = replace(group(rotary(), "local"), window=Window(512))
-    agreed = spec(group(rotary(), "full"), windowed, group(NoPosition(), "none"))
+    agreed = spec(group(rotary(), "full"), windowed, group(NoPositionSpec(), "none"))
     assert frequencies(agreed) == frequencies(group(rotary()))
     with pytest.raises(ScheduleError, match=r"several schedules \(full, other\).*spec.groups"):
         frequencies(spec(group(rotary(), "full"), group(rotary(base=5e5), "other")))
     with pytest.raises(ScheduleError, match="has no complete rotary encoding"):
-        frequencies(spec(group(NoPosition())))
+        frequencies(spec(group(NoPositionSpec())))
     with pytest.raises(ScheduleError, match=r"'all' are no complete rotary .* NoPosition"):
-        frequencies(group(NoPosition()))
+        frequencies(group(NoPositionSpec()))
     with pytest.raises(ScheduleError, match="not from str"):
         frequencies("llama")  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ import pytest
 from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.override import override
 from ropewalk.rope.schedules import UNSCALED, Linear, Scaling
-from ropewalk.rope.spec import LayerGroup, Length, NoPosition, PositionSpec, RotarySpec, Window
+from ropewalk.rope.spec import LayerGroup, Length, NoPositionSpec, PositionSpec, RotarySpec, Window
 
 MakeSpec = Callable[..., PositionSpec]
 
@@ -49,7 +49,7 @@ def test_linear_scaling_of_every_layer_gives_a_guess_by_arithmetic(make_spec: Ma
 
 
 def test_layers_without_position_do_not_stop_the_arithmetic(make_spec: MakeSpec) -> None:
-    free = LayerGroup("free", (2,), NoPosition())
+    free = LayerGroup("free", (2,), NoPositionSpec())
     length = trained_length(make_spec(scaling=Linear(4.0), claimed=16384, more=(free,)))
     assert length.tokens == 4096
 

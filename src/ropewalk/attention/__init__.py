@@ -5,7 +5,7 @@ place where a kernel is chosen, `visible` says which keys a query sees, `packed`
 one at a time, and `flex` is FlexAttention.
 """
 
+from ropewalk.attention.attend import attention
 from ropewalk.attention.plan import AttentionPlan, Kernel
-from ropewalk.attention.run import attention
 
 __all__ = ["AttentionPlan", "Kernel", "attention"]

@@ -14,7 +14,7 @@ ENCODINGS = (
     "sinusoidal", "learned", "rope", "alibi", "t5", "none", "raw_index",
     "sinusoidal+every", "learned+every", "raw_index+every",
 )  # fmt: skip
-"""As `ropewalk.comparison.settings` has them."""
+"""As `ropewalk.comparison.presets` has them."""
 
 PresetName = Annotated[
     str,

@@ -18,7 +18,7 @@ import typer
 from ropewalk.cli import options
 from ropewalk.cli.completion import models, models_or_diff, several
 from ropewalk.cli.pages import Html
-from ropewalk.cli.typed import Reads, later, one_of
+from ropewalk.cli.typed import ReadsValue, later, one_of
 from ropewalk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class ProofOptions(TypedDict, total=False):
             help="Prompt lengths in tokens, like 2048,8000 or 4k,1M (k = 1024). Default: 1k, "
             "doubled up to the claimed length.",
         ),
-        Reads(later("ropewalk.proof.plan", "parse_lengths")),
+        ReadsValue(later("ropewalk.proof.plan", "parse_lengths")),
     ]
     depths: Annotated[
         tuple[float, ...],
@@ -103,7 +103,7 @@ class ProofOptions(TypedDict, total=False):
             help="Where the fact stands, in percent of the prompt, like 0,25,50,75,100; one whole "
             "number says how many, evenly spaced.",
         ),
-        Reads(later("ropewalk.proof.plan", "parse_depths")),
+        ReadsValue(later("ropewalk.proof.plan", "parse_depths")),
         "5",
     ]
     trials: Annotated[
@@ -122,7 +122,7 @@ class ProofOptions(TypedDict, total=False):
             help="When a length counts as read: 0.85 is that share of the score at the shortest "
             "length, absolute:0.8 that score itself.",
         ),
-        Reads(later("ropewalk.proof.statistics.verdicts", "parse_threshold")),
+        ReadsValue(later("ropewalk.proof.statistics.verdicts", "parse_threshold")),
         "0.85",
     ]
     until_certain: Annotated[
@@ -145,7 +145,7 @@ class ProofOptions(TypedDict, total=False):
             help=f"What to ask, with commas between: {', '.join(TASKS)}. Default: single.",
             autocompletion=several(*TASKS),
         ),
-        Reads(later("ropewalk.proof.tasks", "parse_tasks")),
+        ReadsValue(later("ropewalk.proof.tasks", "parse_tasks")),
     ]
     suite: Annotated[
         str,
@@ -192,7 +192,7 @@ class ProofOptions(TypedDict, total=False):
             metavar="TOKENS",
             help="Tokens that a chat answer may have, thinking included.",
         ),
-        Reads(later("ropewalk.lengths", "parse_length", "--answer-tokens")),
+        ReadsValue(later("ropewalk.lengths", "parse_length", "--answer-tokens")),
         "24",
     ]
     seed: Annotated[int, _option(ASKED, help="The seed of the run's random text."), 0]
@@ -214,7 +214,7 @@ class ProofOptions(TypedDict, total=False):
             help='Spread the model over devices, as accelerate does: auto, or JSON like \'{"": '
             '"disk"}\'.',
         ),
-        Reads(read_device_map),
+        ReadsValue(read_device_map),
     ]
     dtype: Annotated[str, options.dtype(MODEL), "auto"]
     sharing: Annotated[
@@ -227,7 +227,7 @@ class ProofOptions(TypedDict, total=False):
             "where model and prompts allow it.",
             **options.choice("none", "prefix", "nested"),
         ),
-        Reads(_one_of("Sharing", "--sharing")),
+        ReadsValue(_one_of("Sharing", "--sharing")),
     ]
     calibrate: Annotated[
         Calibrate,
@@ -238,7 +238,7 @@ class ProofOptions(TypedDict, total=False):
             "reads less than nesting saves.",
             **options.choice("off", "short", "full"),
         ),
-        Reads(_one_of("Calibrate", "--calibrate")),
+        ReadsValue(_one_of("Calibrate", "--calibrate")),
     ]
     price: Annotated[
         float,

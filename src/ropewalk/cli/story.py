@@ -7,13 +7,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ropewalk.extension.story import Scale, Story
+    from ropewalk.extension.story import Story, StorySize
 
 REPORT = Path("ropewalk-runs") / "story.html"
 
 
 def tell_story(
-    scale: Scale | None = None,
+    scale: StorySize | None = None,
     report: Path = REPORT,
     *,
     as_json: bool = False,

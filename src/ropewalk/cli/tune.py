@@ -160,7 +160,7 @@ Keep = Annotated[
 ATTENTION = (
     "auto", "packed", "sdpa", "flex_attention", "eager", "flash_attention_2", "flash_attention_3",
 )  # fmt: skip
-"""As `ropewalk.extension.tune.settings` has them."""
+"""As `ropewalk.extension.tune.training_settings` has them."""
 Attention = Annotated[
     str,
     typer.Option(

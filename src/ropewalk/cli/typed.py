@@ -22,7 +22,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 Given = TypeVar("Given")
 
 
-class Reads(NamedTuple):
+class ReadsValue(NamedTuple):
     """How the text of an option is read. typer would take a UsageError for a ValueError."""
 
     text: Callable[[str], Any]
@@ -71,8 +71,8 @@ def _option_of(parameter: inspect.Parameter) -> Any:
 
 def _parameter(name: str, option: Any, *more: Any, kind: Any) -> inspect.Parameter:
     """As typer reads it: a text where it is read by `part`."""
-    value = next((each for each in more if not isinstance(each, Reads)), None)
-    if any(isinstance(each, Reads) for each in more):
+    value = next((each for each in more if not isinstance(each, ReadsValue)), None)
+    if any(isinstance(each, ReadsValue) for each in more):
         kind = str
     elif kind is bool:
         value = False
@@ -93,6 +93,6 @@ def part(given: Mapping[str, Any], kind: type[Given]) -> Given:
     found = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         if given[name] is not None:
-            reads = (each.text for each in hint.__metadata__ if isinstance(each, Reads))
+            reads = (each.text for each in hint.__metadata__ if isinstance(each, ReadsValue))
             found[name] = next(reads, lambda text: text)(given[name])
     return cast(Given, found)

@@ -50,7 +50,7 @@ class Streams:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecallPrompts:
     """Prompts that end in a name: tokens (rows, length) int64, and the value's token of each."""
 
     tokens: NDArray[np.int64]
@@ -108,7 +108,7 @@ class Language:
             tokens[:, place], kinds[:, place], distances[:, place] = state.next(place)
         return Streams(tokens, kinds, distances)
 
-    def asked(self, seed: tuple[int, ...], rows: int, length: int, distance: int) -> Asked:
+    def asked(self, seed: tuple[int, ...], rows: int, length: int, distance: int) -> RecallPrompts:
         """Prompts of `length` tokens that end in a name told once, `distance` tokens before.
 
         Where that would part a name from its value, it is told one token earlier. Raises
@@ -133,7 +133,7 @@ class Language:
             at -= int(at > 0 and kinds[at - 1] == NAME)
             told = self.fact(name[row], value[row])
             tokens[row] = [*text[:at], told, *text[at:], self.words + name[row]]
-        return Asked(tokens, value + self.words + self.names)
+        return RecallPrompts(tokens, value + self.words + self.names)
 
     def grammar(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The class of each word, and the four words that may follow (word, class before it)."""

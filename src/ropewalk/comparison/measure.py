@@ -14,11 +14,11 @@ from torch.nn import functional
 
 from ropewalk.comparison.figures import LayerProbe, PositionLoss, Recall, WindowLoss, WindowReading
 from ropewalk.comparison.language import Streams
-from ropewalk.comparison.probe import probe
-from ropewalk.comparison.settings import FAR, Settings
+from ropewalk.comparison.presets import FAR, Settings
+from ropewalk.comparison.readout import probe
 from ropewalk.decoder import Decoder
 from ropewalk.errors import PositionError
-from ropewalk.proof.loss import windows
+from ropewalk.proof.loss_by_position import windows
 from ropewalk.rope.schedules import Linear, Ntk, Scaling, Yarn
 from ropewalk.rope.spec import RotarySpec
 
@@ -84,8 +84,8 @@ def losses_in_windows(
 ) -> Tensor:
     """The loss (rows, length - first), fp64, of the tokens (rows, length) from number `first` on.
 
-    Each is read in the window that `ropewalk.proof.loss.windows` scores it in, from position 0.
-    Raises LengthError as that does.
+    Each is read in the window that `ropewalk.proof.loss_by_position.windows` scores it in, from
+    position 0. Raises LengthError as that does.
     """
     rows, length = tokens.shape
     found = torch.full((rows, length), torch.nan, dtype=torch.float64)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ropewalk.comparison.figures import DecoderFigures, WindowReading
-from ropewalk.comparison.settings import FAR
+from ropewalk.comparison.presets import FAR
 from ropewalk.short import short
 
 HARD = 1.25

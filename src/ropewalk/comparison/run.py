@@ -16,7 +16,7 @@ import torch
 from ropewalk.comparison import measure, train
 from ropewalk.comparison.figures import DecoderFigures
 from ropewalk.comparison.ordering import OrderFinding, findings
-from ropewalk.comparison.settings import Settings, Variant
+from ropewalk.comparison.presets import Settings, Variant
 from ropewalk.comparison.store import ComparisonStore, opened
 from ropewalk.decoder import Decoder, encoding_of
 from ropewalk.errors import RopewalkError, UsageError

@@ -19,7 +19,7 @@ from typing import Any
 
 from ropewalk.comparison.figures import DecoderFigures, figures_from
 from ropewalk.comparison.language import Language
-from ropewalk.comparison.settings import Settings, Variant
+from ropewalk.comparison.presets import Settings, Variant
 from ropewalk.decoder import Decoder
 from ropewalk.errors import StoreError
 from ropewalk.files import folder_beside, write_whole

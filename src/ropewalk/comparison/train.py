@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ropewalk.comparison.language import VALUE
-from ropewalk.comparison.settings import Settings, Variant
+from ropewalk.comparison.presets import Settings, Variant
 from ropewalk.decoder import Decoder
 from ropewalk.errors import RopewalkError
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ropewalk.dialects.hf import read_config
 from ropewalk.dialects.values import Section
 from ropewalk.errors import ModelFileError, PositionError, UsageError
-from ropewalk.explain.rotation import Rotation, follow_rotation
+from ropewalk.explain.rotated import Rotation, follow_rotation
 from ropewalk.explain.steps import TraceStep, rounding, step
 from ropewalk.explain.watch import Parts, Seen, find_parts, watch
 from ropewalk.inputs import InputPath, InputSteps, RoundedScale
@@ -27,11 +27,11 @@ from ropewalk.positions.learned import Learned
 from ropewalk.positions.nope import NoPosition
 from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     LearnedPositions,
     PositionSpec,
     RotarySpec,
-    Sinusoidal,
+    SinusoidalSpec,
     SourceKind,
 )
 from ropewalk.short import short
@@ -138,7 +138,7 @@ def _path(model: Any, parts: Parts, spec: PositionSpec, name: str) -> InputPath:
         match group.encoding:
             case LearnedPositions(offset=offset):
                 encoding = _learned(parts, offset, name)
-            case Sinusoidal():
+            case SinusoidalSpec():
                 raise ModelFileError(
                     f"{name} adds sinusoids, of which its code has a variant of its own; models "
                     "with learned, rotary, ALiBi or no positions are traced"
@@ -229,14 +229,14 @@ def _position(
     kinds = {type(group.encoding) for group in spec.groups}
     if RotarySpec in kinds:
         return TraceStep("position", "nothing is added: q and k are rotated inside the blocks")
-    if Alibi in kinds:
+    if AlibiSpec in kinds:
         return TraceStep("position", "nothing is added: ALiBi lowers the scores inside the blocks")
     return TraceStep("position", "nothing is added")
 
 
 def _bias(spec: PositionSpec, seen: Seen, count: int) -> Iterator[TraceStep]:
     """ALiBi: what the last token's scores lose, by head, as the model hands it to block 1."""
-    encodings = [g.encoding for g in spec.groups if isinstance(g.encoding, Alibi)]
+    encodings = [g.encoding for g in spec.groups if isinstance(g.encoding, AlibiSpec)]
     if not encodings or encodings[0].heads is None:
         return
     heads = encodings[0].heads

@@ -12,15 +12,15 @@ from ropewalk.errors import LengthError, ScheduleError
 from ropewalk.extension.methods import trained_length
 from ropewalk.rope.schedules import Proportional, Scaling, Unscaled
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     Encoding,
     IncompleteRotary,
     LearnedPositions,
-    NoPosition,
+    NoPositionSpec,
     PositionSpec,
     Recurrent,
     RelativeBuckets,
-    Sinusoidal,
+    SinusoidalSpec,
 )
 
 
@@ -65,16 +65,16 @@ def _reason(encoding: Encoding) -> str:
                 f"a learned table has {many} rows, and the ones beyond were never trained; a "
                 "longer one has to be trained"
             )
-        case Alibi():
+        case AlibiSpec():
             return (
                 "ALiBi's penalty is defined at every distance, so there is no factor to set; "
                 "measure with ropewalk prove how far it reads"
             )
-        case Sinusoidal():
+        case SinusoidalSpec():
             return "sinusoidal positions are defined at every place, and scaling them is untried"
         case RelativeBuckets(max_distance=most):
             return f"relative buckets treat all distances beyond {most} alike, at any length"
-        case NoPosition():
+        case NoPositionSpec():
             return "its attention is told nothing of position, so there is nothing to stretch"
         case Recurrent(kind=kind):
             return f"{kind} layers carry a state and no positions"

@@ -23,7 +23,7 @@ SHARE = 0.25
 
 @short
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedHeadroom:
     """A schedule over gaps: mean log-probability (nats), and what short text costs, as a share."""
 
     stretch: Stretch
@@ -39,7 +39,7 @@ class Headrooms:
     `reason` says why nothing was tried, "" where it was.
     """
 
-    tried: tuple[Tried, ...]
+    tried: tuple[TriedHeadroom, ...]
     chosen: tuple[Stretch, ...]
     reason: str = ""
 
@@ -66,7 +66,7 @@ def headrooms(
     begun = time.monotonic()
     ends = math.inf if deadline is None else begun + SHARE * (deadline - begun)
     before = bench.short_loss(Candidate(SHIPPED, bench.spec))
-    tried: list[Tried] = []
+    tried: list[TriedHeadroom] = []
     for headroom in HEADROOMS:
         started = time.monotonic()
         tell(f"prompts with a gap: every method, made for {headroom:g} times the length")
@@ -74,7 +74,7 @@ def headrooms(
             stretch = Stretch(method, headroom)
             candidate = stretched(stretches, stretch)
             change = bench.short_loss(candidate) / before - 1.0
-            tried.append(Tried(stretch, bench.gaps(candidate, length), change))
+            tried.append(TriedHeadroom(stretch, bench.gaps(candidate, length), change))
         now = time.monotonic()
         if now + (now - started) > ends:
             break
@@ -82,7 +82,7 @@ def headrooms(
     return Headrooms(tuple(tried), tuple(_best(tried, each.name, tolerance) for each in methods))
 
 
-def _best(tried: Sequence[Tried], name: str, tolerance: float) -> Stretch:
+def _best(tried: Sequence[TriedHeadroom], name: str, tolerance: float) -> Stretch:
     own = [each for each in tried if each.stretch.method.name == name]
     intact = [each for each in own if each.change <= tolerance]
     if not intact:

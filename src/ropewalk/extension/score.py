@@ -30,7 +30,7 @@ from ropewalk.proof.facts import (
     with_sharing,
 )
 from ropewalk.proof.local import LocalModel
-from ropewalk.proof.loss import Reader, whole
+from ropewalk.proof.loss_by_position import Reader, whole
 from ropewalk.proof.loss_run import generated
 from ropewalk.proof.plan import Prompts, make_plan
 from ropewalk.proof.progress import Event

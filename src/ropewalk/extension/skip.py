@@ -17,7 +17,7 @@ from ropewalk.errors import ModelFileError
 from ropewalk.proof.cells import Cell, Prompt
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.subjects.calls import ModelCalls
-from ropewalk.rope.spec import NoPosition, PositionSpec, RotarySpec
+from ropewalk.rope.spec import NoPositionSpec, PositionSpec, RotarySpec
 from ropewalk.short import short
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def why_not(model: Any, spec: PositionSpec) -> str | None:
     """Why a model cannot be probed by a gap in its positions, or None."""
     if any(group.window is not None for group in spec.groups):
         return "some of its layers see a window only, and would see over the gap"
-    if not all(isinstance(group.encoding, (RotarySpec, NoPosition)) for group in spec.groups):
+    if not all(isinstance(group.encoding, (RotarySpec, NoPositionSpec)) for group in spec.groups):
         return "its layers are not rotary throughout"
     calls = ModelCalls(model)
     if not (calls.takes("position_ids") and calls.takes("attention_mask")):

@@ -41,7 +41,7 @@ TUNED = "yarn"
 
 @short
 @dataclass(frozen=True, slots=True)
-class Scale:
+class StorySize:
     """How much is asked and trained. Lengths in tokens.
 
     `lengths` are proved before and after, `target` is what the schedules stretch to, `trials`
@@ -93,7 +93,7 @@ class Story(Shown):
     """All of it. `untrained` are the schedules before any training, in the order of SCHEDULES."""
 
     folder: Path
-    scale: Scale
+    scale: StorySize
     trained: int
     shipped: Chapter
     untrained: tuple[Chapter, ...]
@@ -123,7 +123,7 @@ class _Teller:
     """Where the story is written down, and what it is told with."""
 
     folder: Path
-    scale: Scale
+    scale: StorySize
     tell: StoryListener
 
     def prove(self, title: str, model: str, lengths: tuple[int, ...], rope: str | None) -> Chapter:
@@ -151,7 +151,9 @@ class _Teller:
         return chapter
 
 
-def tell(folder: Path, scale: Scale | None = None, listener: StoryListener | None = None) -> Story:
+def tell(
+    folder: Path, scale: StorySize | None = None, listener: StoryListener | None = None
+) -> Story:
     """Tell the story in `folder`, which may hold a part of it already.
 
     Raises an error of `ropewalk.errors`; what was measured before it stays.
@@ -159,10 +161,10 @@ def tell(folder: Path, scale: Scale | None = None, listener: StoryListener | Non
     from ropewalk.extension.session import extend
     from ropewalk.extension.settings import ExtendSettings
     from ropewalk.extension.tune.session import tune
-    from ropewalk.extension.tune.settings import Mix, TuneSettings
+    from ropewalk.extension.tune.training_settings import Mix, TuneSettings
     from ropewalk.listener import Listener
 
-    scale = scale or Scale()
+    scale = scale or StorySize()
     folder.mkdir(parents=True, exist_ok=True)
     teller = _Teller(folder, scale, listener or StoryListener())
     files = resolve(MODEL)
@@ -237,7 +239,7 @@ def drifted(folder: Path) -> Drifted:
         raise ModelFileError(f"{folder} has no training log that can be read: {error}") from error
 
 
-def _documents(folder: Path, scale: Scale) -> Path:
+def _documents(folder: Path, scale: StorySize) -> Path:
     """Long reports to train on, written once: other ones than any that was or will be proved."""
     from tokenizers import Tokenizer
 

@@ -33,16 +33,16 @@ from typing import TYPE_CHECKING
 from ropewalk.dialects.engines import EngineView, partings
 from ropewalk.findings.result import Audit, RotaryAudit
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     Encoding,
     IncompleteRotary,
     LayerGroup,
     LearnedPositions,
-    NoPosition,
+    NoPositionSpec,
     Recurrent,
     RelativeBuckets,
     RotarySpec,
-    Sinusoidal,
+    SinusoidalSpec,
 )
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ SCHEMA = "ropewalk.audit/1"
 ENCODINGS: dict[type[Encoding], str] = {
     RotarySpec: "Rotary",
     IncompleteRotary: "IncompleteRotary",
-    Alibi: "Alibi",
+    AlibiSpec: "AlibiSpec",
     LearnedPositions: "LearnedPositions",
-    Sinusoidal: "Sinusoidal",
+    SinusoidalSpec: "SinusoidalSpec",
     RelativeBuckets: "RelativeBuckets",
-    NoPosition: "NoPosition",
+    NoPositionSpec: "NoPositionSpec",
     Recurrent: "Recurrent",
 }
 """What each encoding is called in a document."""

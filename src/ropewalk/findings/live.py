@@ -16,7 +16,7 @@ from ropewalk.rope.diagnostics import alibi_slopes
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.schedules import UnknownScaling
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     GroupKeys,
     LayerGroup,
     LearnedPositions,
@@ -118,7 +118,7 @@ def _position_rows(module: torch.nn.Module, spec: PositionSpec) -> Iterator[Part
 
 def _slopes(module: torch.nn.Module, spec: PositionSpec) -> Iterator[PartCheck]:
     """ALiBi slopes that a module keeps as a buffer; many compute them in each forward."""
-    encodings = [g.encoding for g in spec.groups if isinstance(g.encoding, Alibi)]
+    encodings = [g.encoding for g in spec.groups if isinstance(g.encoding, AlibiSpec)]
     if not encodings:
         return
     for path, buffer in module.named_buffers():

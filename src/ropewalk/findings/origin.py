@@ -23,18 +23,18 @@ from ropewalk.rope.schedules import (
     words_of,
 )
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     Extended,
     IncompleteRotary,
     LayerGroup,
     LearnedPositions,
     Length,
-    NoPosition,
+    NoPositionSpec,
     PositionSpec,
     Recurrent,
     RelativeBuckets,
     RotarySpec,
-    Sinusoidal,
+    SinusoidalSpec,
 )
 from ropewalk.short import short
 
@@ -56,31 +56,31 @@ class Recipe:
 
 BASE_RECIPES = (
     Recipe(("llama",), 5e5, (8192,), "as-trained",
-           "As trained: Llama 3 was reported to be trained at base 500,000 from the start"),
+             "As trained: Llama 3 was reported to be trained at base 500,000 from the start"),
     Recipe(("llama",), 8e6, (65536,), "larger-base",
-           "Larger base, trained: ProLong reports base 8,000,000 for its training at 64k"),
+             "Larger base, trained: ProLong reports base 8,000,000 for its training at 64k"),
     Recipe(("llama",), 1.28e8, (524288,), "larger-base",
-           "Larger base, trained: ProLong reports base 128,000,000 for its training at 512k"),
+             "Larger base, trained: ProLong reports base 128,000,000 for its training at 512k"),
     Recipe(("llama",), 5e6, (200000,), "larger-base",
-           "Larger base, trained: Yi-200k reports a raised base and 5B tokens of training"),
+             "Larger base, trained: Yi-200k reports a raised base and 5B tokens of training"),
     Recipe(("mistral",), 1e6, (32768,), "larger-base",
-           "Larger base: Mistral 7B v0.2 went from 10,000 to 1,000,000; its training is not "
-           "disclosed"),
+             "Larger base: Mistral 7B v0.2 went from 10,000 to 1,000,000; its training is not "
+             "disclosed"),
     Recipe(("qwen2", "qwen3"), 1e6, (32768, 40960), "larger-base",
-           "Larger base, trained: the Qwen reports go from 10,000 to 1,000,000 for training at "
-           "32k"),
+             "Larger base, trained: the Qwen reports go from 10,000 to 1,000,000 for training at "
+             "32k"),
     Recipe(("smollm3",), 1.5e6, (32768,), "larger-base",
-           "Larger base, trained: SmolLM3 reports base 1,500,000 for its training at 32k"),
+             "Larger base, trained: SmolLM3 reports base 1,500,000 for its training at 32k"),
     Recipe(("smollm3",), 5e6, (65536,), "larger-base",
-           "Larger base, trained: SmolLM3 reports base 5,000,000 for its training at 64k"),
+             "Larger base, trained: SmolLM3 reports base 5,000,000 for its training at 64k"),
     Recipe(("apertus",), 12e6, (65536,), "larger-base",
-           "Larger base, trained: Apertus reports base 12,000,000 for its training at 64k"),
+             "Larger base, trained: Apertus reports base 12,000,000 for its training at 64k"),
 )  # fmt: skip
 
 
 @short
 @dataclass(frozen=True, slots=True)
-class Report:
+class Reported:
     """What is published on a family and a schedule: how it was put in, and who says so."""
 
     families: tuple[str, ...]
@@ -91,17 +91,18 @@ class Report:
 
 
 REPORTS = (
-    Report(("deepseek",), (Yarn,), "trained", "DeepSeek reports training with it", "yarn-trained"),
-    Report(("gpt_oss", "gpt-oss"), (Yarn,), "trained",
-           "the gpt-oss model card reports it as part of the model", "yarn-trained"),
-    Report(("qwen2", "qwen3"), (Yarn,), "at inference only",
-           "Qwen documents it as an edit for longer prompts, and no training with it is known",
-           "yarn-inference"),
-    Report(("smollm3",), (Yarn,), "at inference only",
-           "SmolLM3 reports it for inference past 64k, and no training with it is known",
-           "yarn-inference"),
-    Report(("gemma3",), (Linear, Proportional), "after training",
-           "the Gemma 3 report trains at 32k and then scales"),
+    Reported(("deepseek",), (Yarn,), "trained",
+             "DeepSeek reports training with it", "yarn-trained"),
+    Reported(("gpt_oss", "gpt-oss"), (Yarn,), "trained",
+             "the gpt-oss model card reports it as part of the model", "yarn-trained"),
+    Reported(("qwen2", "qwen3"), (Yarn,), "at inference only",
+             "Qwen documents it as an edit for longer prompts, and no training with it is known",
+             "yarn-inference"),
+    Reported(("smollm3",), (Yarn,), "at inference only",
+             "SmolLM3 reports it for inference past 64k, and no training with it is known",
+             "yarn-inference"),
+    Reported(("gemma3",), (Linear, Proportional), "after training",
+             "the Gemma 3 report trains at 32k and then scales"),
 )  # fmt: skip
 """Matched by the beginning of the model_type."""
 
@@ -225,14 +226,14 @@ def _by_base(spec: PositionSpec, trained: Length, base: float) -> Origin:
 
 def _without_rotary(spec: PositionSpec) -> str:
     kinds = {type(group.encoding) for group in spec.groups}
-    if Alibi in kinds:
+    if AlibiSpec in kinds:
         return "Not rotary: ALiBi biases scores by distance, and its length is only a claim."
     if LearnedPositions in kinds:
         return "Not rotary: a learned table, whose number of rows is the length."
-    if Sinusoidal in kinds:
+    if SinusoidalSpec in kinds:
         return "Not rotary: fixed sines and cosines added at the input, as trained."
     if RelativeBuckets in kinds:
         return "Not rotary: buckets of relative distance, without a hard length."
-    if kinds <= {NoPosition, Recurrent} and kinds:
+    if kinds <= {NoPositionSpec, Recurrent} and kinds:
         return "Not rotary: no layer is told positions, and the length is only a claim."
     return "Unknown: the file describes no positional encoding."

@@ -28,7 +28,7 @@ from ropewalk.rope.spec import (
     PositionSpec,
     RelativeBuckets,
     RotarySpec,
-    Sinusoidal,
+    SinusoidalSpec,
 )
 
 SENTINEL = 10**12
@@ -127,7 +127,7 @@ def _encodings(spec: PositionSpec) -> Iterator[Finding]:
                 )
             case LearnedPositions(rows=rows) if rows is not None:
                 yield _table_end(spec, group.name, "learned", rows)
-            case Sinusoidal(rows=rows) if rows is not None:
+            case SinusoidalSpec(rows=rows) if rows is not None:
                 yield _table_end(spec, group.name, "sinusoidal", rows)
             case _:
                 continue

@@ -106,7 +106,7 @@ the words that make up the length need room."""
 
 @short
 @dataclass(frozen=True, slots=True)
-class Document:
+class LaidDocument:
     """A trial's text: sentences, the tokens before each, and where the facts stand in it.
 
     `facts` are by position, `at` their index among `sentences`; `last` is the fact of depth 1 by
@@ -150,7 +150,7 @@ class DocumentMaker:
     single: PromptMaker
     lengths: tuple[int, ...]
     depths: tuple[float, ...]
-    _kept: dict[int, Document | LengthError] = field(
+    _kept: dict[int, LaidDocument | LengthError] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -186,7 +186,7 @@ class DocumentMaker:
             return document.last[cell.length]
         return document.facts[document.positions.of[cell.length, cell.depth]]
 
-    def document(self, trial: int) -> Document:
+    def document(self, trial: int) -> LaidDocument:
         """The text of a trial, kept. Raises LengthError where the user's text is too short."""
         if trial not in self._kept:
             self._kept[trial] = self._drawn(trial)
@@ -195,7 +195,7 @@ class DocumentMaker:
             raise kept
         return kept
 
-    def _drawn(self, trial: int) -> Document | LengthError:
+    def _drawn(self, trial: int) -> LaidDocument | LengthError:
         """The first of some draws that can be laid out; else what stands against the first.
 
         Other facts leave other sentences of the user's text in.
@@ -208,7 +208,7 @@ class DocumentMaker:
                 errors.append(error)
         return errors[0]
 
-    def _lay_out(self, name: str) -> Document:
+    def _lay_out(self, name: str) -> LaidDocument:
         """Draw a document's facts and put each where its place is, between sentences."""
         single = self.single
         drawn = draw_facts(Random(f"{single.seed}/facts/{name}"))
@@ -253,7 +253,7 @@ class DocumentMaker:
                 f"the haystack holds {edges[-1]} tokens of sentences, facts included; a length of "
                 f"{max(self.lengths)} needs {needed}: give more text, or shorter lengths"
             )
-        return Document(
+        return LaidDocument(
             tuple(laid), tuple(edges), positions, facts, tuple(at), last, absent, secret
         )
 
@@ -277,7 +277,7 @@ class DocumentMaker:
     def _alone(self, cell: Cell, fact: Fact) -> Prompt:
         return self.single.alone(cell, fact.problem(), INTRODUCTION)
 
-    def _finish(self, cell: Cell, document: Document, fact: Fact, index: int | None) -> Prompt:
+    def _finish(self, cell: Cell, document: LaidDocument, fact: Fact, index: int | None) -> Prompt:
         """The document's beginning, some words to fill, and the question: `length` tokens in all.
 
         `index` is where the fact stands in the document, None when it does not: then it stands
@@ -319,7 +319,7 @@ class DocumentMaker:
     def _prompt(
         self,
         cell: Cell,
-        document: Document,
+        document: LaidDocument,
         fact: Fact,
         frame: PromptFrame,
         best: _Laid,
@@ -348,7 +348,7 @@ class DocumentMaker:
             budget=frame.budget,
         )
 
-    def _start(self, document: Document, frame: PromptFrame, best: _Laid, index: int) -> int:
+    def _start(self, document: LaidDocument, frame: PromptFrame, best: _Laid, index: int) -> int:
         """The token with which a sentence begins; one of the document is looked for once."""
         if index >= best.end:
             return self.single.framer.begins(frame, best.laid, index, best.ids)
@@ -356,7 +356,7 @@ class DocumentMaker:
             document.starts[index] = self.single.framer.begins(frame, best.laid, index, best.ids)
         return document.starts[index]
 
-    def _fillers(self, cell: Cell, document: Document) -> Callable[[int, int], list[str]]:
+    def _fillers(self, cell: Cell, document: LaidDocument) -> Callable[[int, int], list[str]]:
         """fillers(end, tokens): sentences of that many tokens to stand behind the cut `end`.
 
         Of the user's own text they are what follows there.

@@ -9,7 +9,7 @@ from random import Random
 
 from ropewalk.errors import LengthError, UsageError
 from ropewalk.proof.haystack import GeneratedHaystack
-from ropewalk.proof.loss import (
+from ropewalk.proof.loss_by_position import (
     ContextGain,
     Copy,
     Evaluation,
@@ -24,7 +24,7 @@ from ropewalk.proof.loss import (
     whole,
 )
 from ropewalk.proof.tokens import Tokens
-from ropewalk.rope.spec import Alibi, NoPosition, PositionSpec, Recurrent, RotarySpec
+from ropewalk.rope.spec import AlibiSpec, NoPositionSpec, PositionSpec, Recurrent, RotarySpec
 from ropewalk.short import short
 from ropewalk.shown import Shown
 
@@ -175,7 +175,7 @@ def _shifts(
 
 def _relative(spec: PositionSpec) -> bool:
     """Whether scores depend on differences of position alone: rotary layers, or none at all."""
-    kinds = (RotarySpec, Alibi, NoPosition, Recurrent)
+    kinds = (RotarySpec, AlibiSpec, NoPositionSpec, Recurrent)
     rotary = any(isinstance(group.encoding, RotarySpec) for group in spec.groups)
     return rotary and all(isinstance(group.encoding, kinds) for group in spec.groups)
 

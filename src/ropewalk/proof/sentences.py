@@ -24,7 +24,7 @@ from ropewalk.proof.summary import LengthSummary, LengthVerdict, Share
 from ropewalk.rope.diagnostics import pair_rows, similarity_horizon
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.lengths import trained_length
-from ropewalk.rope.spec import LearnedPositions, Length, PositionSpec, Sinusoidal
+from ropewalk.rope.spec import LearnedPositions, Length, PositionSpec, SinusoidalSpec
 from ropewalk.short import short
 
 RARE = 0.05
@@ -77,7 +77,7 @@ def predict(spec: PositionSpec, length: int, trained: Length | None = None) -> P
     limits = [
         group.encoding.rows
         for group in spec.groups
-        if isinstance(group.encoding, LearnedPositions | Sinusoidal) and group.encoding.rows
+        if isinstance(group.encoding, LearnedPositions | SinusoidalSpec) and group.encoding.rows
     ]
     return Prediction(
         length=length,

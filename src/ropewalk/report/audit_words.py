@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 from ropewalk.rope.schedules import LongRope, PairDivisors, Scaling, UnknownScaling, Unscaled
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     Encoding,
     IncompleteRotary,
     LearnedPositions,
-    NoPosition,
+    NoPositionSpec,
     Recurrent,
     RelativeBuckets,
     RotarySpec,
-    Sinusoidal,
+    SinusoidalSpec,
     SoftmaxRule,
 )
 
@@ -38,16 +38,16 @@ def encoding_words(encoding: Encoding) -> str:
             return words
         case IncompleteRotary(missing=missing):
             return f"rotary, incomplete: the file leaves out {', '.join(missing)}"
-        case Alibi(heads=heads, max_bias=bias):
+        case AlibiSpec(heads=heads, max_bias=bias):
             return f"ALiBi, {_count(heads, 'heads')}, largest bias {bias:g}"
         case LearnedPositions(rows=rows, offset=offset):
             reserved = f" behind {offset} reserved rows" if offset else ""
             return f"learned table, {_count(rows, 'positions')}{reserved}"
-        case Sinusoidal(rows=rows):
+        case SinusoidalSpec(rows=rows):
             return f"sinusoidal, {_count(rows, 'positions')}"
         case RelativeBuckets(buckets=buckets, max_distance=distance):
             return f"relative, {buckets} buckets up to distance {distance}"
-        case NoPosition():
+        case NoPositionSpec():
             return "none: these layers are told no position"
         case Recurrent(kind=kind):
             return f"none: {kind} layers know order by their state"

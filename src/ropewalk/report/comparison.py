@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from ropewalk.comparison.ordering import Interval
+from ropewalk.comparison.presets import FAR, LENGTHS, Variant
 from ropewalk.comparison.run import Comparison, described
-from ropewalk.comparison.settings import FAR, LENGTHS, Variant
 from ropewalk.report.document import (
     Block,
     Chart,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from ropewalk.comparison.figures import DecoderFigures, WindowReading
 from ropewalk.comparison.ordering import FLAT, Interval, interval, words
+from ropewalk.comparison.presets import FAR, Settings, Variant
 from ropewalk.comparison.run import Comparison
-from ropewalk.comparison.settings import FAR, Settings, Variant
 from ropewalk.proof.statistics.intervals import wilson
 from ropewalk.proof.summary import Share
 

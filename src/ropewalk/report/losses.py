@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from ropewalk.proof.loss import KEY_GAIN, KEY_LOSS, Evaluation
+from ropewalk.proof.loss_by_position import KEY_GAIN, KEY_LOSS, Evaluation
 from ropewalk.proof.loss_run import PASSAGE, LossReport
 from ropewalk.report.document import Block, Column, Document, Heading, Prose, Table, on_page
 from ropewalk.report.text import clip

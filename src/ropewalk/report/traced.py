@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from operator import attrgetter
 
-from ropewalk.explain.rotation import Rotation, Score
+from ropewalk.explain.rotated import RotatedScore, Rotation
 from ropewalk.explain.steps import TraceStep
 from ropewalk.explain.trace import Trace
 from ropewalk.report.document import Block, Column, Document, Heading, Prose, Table, on_page
@@ -93,7 +93,7 @@ def _rotation(rotation: Rotation) -> Iterator[Block]:
     yield from _scores(rotation.scores)
 
 
-def _scores(scores: tuple[Score, ...]) -> Iterator[Block]:
+def _scores(scores: tuple[RotatedScore, ...]) -> Iterator[Block]:
     yield f"{'score':<10}q . k of head 0, last token with first: by the gap alone"
     columns = (
         Column("q at", 8, attrgetter("query"), align=">"),

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from ropewalk.extension.tune.session import Tuned
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 from ropewalk.proof.summary import Share
 from ropewalk.report.document import (
     Block,

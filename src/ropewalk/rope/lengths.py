@@ -6,7 +6,7 @@ One function, so that an audit, a proof and an extension of the same files name 
 from __future__ import annotations
 
 from ropewalk.rope.schedules import Linear
-from ropewalk.rope.spec import Length, NoPosition, PositionSpec, Recurrent, RotarySpec
+from ropewalk.rope.spec import Length, NoPositionSpec, PositionSpec, Recurrent, RotarySpec
 
 
 def trained_length(spec: PositionSpec) -> Length:
@@ -31,7 +31,9 @@ def trained_length(spec: PositionSpec) -> Length:
 
 def uniform_linear_factor(spec: PositionSpec) -> float | None:
     """The linear factor that every layer with position shares, or None."""
-    placed = [g.encoding for g in spec.groups if not isinstance(g.encoding, NoPosition | Recurrent)]
+    placed = [
+        g.encoding for g in spec.groups if not isinstance(g.encoding, NoPositionSpec | Recurrent)
+    ]
     factors = {
         e.scaling.factor if isinstance(e, RotarySpec) and isinstance(e.scaling, Linear) else None
         for e in placed

@@ -102,7 +102,7 @@ class IncompleteRotary:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Alibi:
+class AlibiSpec:
     """A penalty on the scores that grows with distance, one slope a head (2108.12409)."""
 
     heads: int | None
@@ -124,7 +124,7 @@ class LearnedPositions:
 
 @short
 @dataclass(frozen=True, slots=True)
-class Sinusoidal:
+class SinusoidalSpec:
     """Fixed sines and cosines added to the token vectors (1706.03762, section 3.5)."""
 
     rows: int | None
@@ -141,7 +141,7 @@ class RelativeBuckets:
 
 @short
 @dataclass(frozen=True, slots=True)
-class NoPosition:
+class NoPositionSpec:
     """Attention without position (NoPE)."""
 
 
@@ -156,11 +156,11 @@ class Recurrent:
 Encoding = (
     RotarySpec
     | IncompleteRotary
-    | Alibi
+    | AlibiSpec
     | LearnedPositions
-    | Sinusoidal
+    | SinusoidalSpec
     | RelativeBuckets
-    | NoPosition
+    | NoPositionSpec
     | Recurrent
 )
 

@@ -89,7 +89,7 @@ class TableComparison:
 
     one: EmbeddingTable
     other: EmbeddingTable
-    shared: Shared
+    shared: SharedRows
     kept: tuple[int, ...]
     zero: tuple[int, ...]
     not_finite: tuple[int, ...]
@@ -139,7 +139,7 @@ def compare(
 class _Sums:
     """One pass over both tables: norms, movement as it is, and the cross product of the rows."""
 
-    def __init__(self, one: EmbeddingTable, other: EmbeddingTable, shared: Shared) -> None:
+    def __init__(self, one: EmbeddingTable, other: EmbeddingTable, shared: SharedRows) -> None:
         import torch
 
         count = len(shared)
@@ -199,7 +199,7 @@ class _Moved:
 
 
 def _aligned(
-    one: EmbeddingTable, other: EmbeddingTable, shared: Shared, sums: _Sums
+    one: EmbeddingTable, other: EmbeddingTable, shared: SharedRows, sums: _Sums
 ) -> Movement | None:
     """What is left of the movement after the orthogonal matrix that undoes most of it."""
     import torch
@@ -220,7 +220,7 @@ def _aligned(
 def _overlap(
     one: EmbeddingTable,
     other: EmbeddingTable,
-    shared: Shared,
+    shared: SharedRows,
     kept: list[int],
     k: int,
     sample: int,
@@ -253,7 +253,7 @@ def _neighbours(
 
 
 def _tiles(
-    one: EmbeddingTable, other: EmbeddingTable, shared: Shared
+    one: EmbeddingTable, other: EmbeddingTable, shared: SharedRows
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Numbers of pairs, their rows in one table, and in the other, in fp64."""
     import torch
@@ -280,7 +280,7 @@ Key = tuple[bytes, bool]
 
 @short
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedRows:
     """Rows of one table and the rows of the other that stand for the same token.
 
     `rows` and `others` in step, ascending by `rows`. `tokens` and `other_tokens` count the tokens
@@ -300,7 +300,7 @@ class Shared:
         return len(self.rows)
 
 
-def shared_tokens(one: EmbeddingTable, other: EmbeddingTable) -> Shared:
+def shared_tokens(one: EmbeddingTable, other: EmbeddingTable) -> SharedRows:
     """The rows of two tables that stand for the same token; rows without a token for none.
 
     Tables that both have no vocabulary are paired by row number. Raises UsageError where only
@@ -310,7 +310,7 @@ def shared_tokens(one: EmbeddingTable, other: EmbeddingTable) -> Shared:
     if mine is None and theirs is None:
         rows = tuple(range(min(one.rows, other.rows)))
         rule = "by row number, for neither has a vocabulary"
-        return Shared(rows, rows, one.rows, other.rows, 0, rule)
+        return SharedRows(rows, rows, one.rows, other.rows, 0, rule)
     if mine is None or theirs is None:
         bare = one if mine is None else other
         raise UsageError(
@@ -326,7 +326,7 @@ def shared_tokens(one: EmbeddingTable, other: EmbeddingTable) -> Shared:
     return found
 
 
-def _pair(mine: Vocabulary, rows: int, theirs: Vocabulary, other_rows: int) -> Shared:
+def _pair(mine: Vocabulary, rows: int, theirs: Vocabulary, other_rows: int) -> SharedRows:
     here, there = dict(_tokens(mine, rows)), dict(_tokens(theirs, other_rows))
     one, other = _by_key(here, mine, theirs), _by_key(there, theirs, mine)
     pairs: list[tuple[int, int]] = []
@@ -343,7 +343,7 @@ def _pair(mine: Vocabulary, rows: int, theirs: Vocabulary, other_rows: int) -> S
     rule = "by the bytes of their tokens"
     if _loses_spaces(mine) is not _loses_spaces(theirs):
         rule += "; WordPiece's beginnings of words are those with a space before them"
-    return Shared(
+    return SharedRows(
         tuple(a for a, _ in pairs), tuple(b for _, b in pairs), len(here), len(there), several, rule
     )
 

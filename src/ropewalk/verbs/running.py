@@ -185,7 +185,7 @@ def tune(
     """
     from ropewalk.extension.tune.length import claimed_mix
     from ropewalk.extension.tune.session import tune as run
-    from ropewalk.extension.tune.settings import TuneSettings, parse_mix
+    from ropewalk.extension.tune.training_settings import TuneSettings, parse_mix
     from ropewalk.proof.plan import parse_lengths
 
     model, proved = named(checkpoint, "tune"), listed(prove)
@@ -230,15 +230,15 @@ def compare(
     Example:
         >>> found = ropewalk.compare(preset="minute", encodings="rope,alibi", steps=20)
     """
-    from ropewalk.comparison import settings
+    from ropewalk.comparison import presets
     from ropewalk.comparison.run import compare as run
 
     words = listed(encodings)
     if isinstance(seeds, str | int):
-        seeds = settings.parse_seeds(str(seeds))
-    chosen = settings.preset(
+        seeds = presets.parse_seeds(str(seeds))
+    chosen = presets.preset(
         preset,
-        variants=None if words is None else settings.parse_variants(words),
+        variants=None if words is None else presets.parse_variants(words),
         seeds=None if seeds is None else tuple(seeds),
         steps=steps,
         device=device,

@@ -13,11 +13,11 @@ from ropewalk.dialects.values import shown
 from ropewalk.errors import GgufError
 from ropewalk.rope.schedules import Linear, Unscaled
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     IncompleteRotary,
     LayerGroup,
     LearnedPositions,
-    NoPosition,
+    NoPositionSpec,
     PositionSpec,
     Recurrent,
     RelativeBuckets,
@@ -118,7 +118,7 @@ def test_llama_4_chunks_and_leaves_every_fourth_layer_without_position(gguf_spec
     assert groups["chunked window"].window == Window(8192, "chunked")
     nope = groups["full attention, no position"]
     assert nope.layers == (3, 7)
-    assert nope.encoding == NoPosition()
+    assert nope.encoding == NoPositionSpec()
     assert nope.softmax.temperature == (8192.0, 0.1)
 
 
@@ -204,9 +204,9 @@ def test_part_of_a_head_may_turn(gguf_spec: Spec) -> None:
 
 
 def test_bloom_and_mpt_have_slopes(gguf_spec: Spec) -> None:
-    assert gguf_spec("bloom").groups[0].encoding == Alibi(4, 8.0)
+    assert gguf_spec("bloom").groups[0].encoding == AlibiSpec(4, 8.0)
     read = gguf_spec("mpt", attention__max_alibi_bias=16.0)
-    assert read.groups[0].encoding == Alibi(4, 16.0)
+    assert read.groups[0].encoding == AlibiSpec(4, 16.0)
 
 
 def test_gpt_2_and_bert_have_as_many_positions_as_their_table_has_rows(gguf_spec: Spec) -> None:

@@ -12,22 +12,22 @@ import ropewalk
 from ropewalk.decoder import Decoder, DecoderConfig, Position
 from ropewalk.dialects.hf import read_config
 from ropewalk.rope.spec import (
-    Alibi,
+    AlibiSpec,
     LearnedPositions,
-    NoPosition,
+    NoPositionSpec,
     PositionSpec,
     RelativeBuckets,
     RotarySpec,
-    Sinusoidal,
+    SinusoidalSpec,
 )
 
 KINDS: dict[str, Any] = {
     "rope": RotarySpec(head_dim=16, rotary_dim=16, rope_theta=5000.0),
-    "alibi": Alibi(heads=2),
+    "alibi": AlibiSpec(heads=2),
     "learned": LearnedPositions(rows=128),
-    "sinusoidal": Sinusoidal(rows=128),
+    "sinusoidal": SinusoidalSpec(rows=128),
     "t5": RelativeBuckets(buckets=32, max_distance=128),
-    "none": NoPosition(),
+    "none": NoPositionSpec(),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from ropewalk.dialects.hf import read_config
 from ropewalk.errors import ConfigError
 from ropewalk.rope.schedules import DynamicNtk, Linear, Ntk, UnknownScaling, Unscaled, Yarn
-from ropewalk.rope.spec import IncompleteRotary, NoPosition, PositionSpec, RotarySpec, Window
+from ropewalk.rope.spec import IncompleteRotary, NoPositionSpec, PositionSpec, RotarySpec, Window
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -169,7 +169,7 @@ def test_nested_parameters_serve_their_kind_and_null_means_no_position() -> None
     sliding, full = read_config(config).groups
     assert isinstance(sliding.encoding, RotarySpec)
     assert (sliding.encoding.rope_theta, sliding.window) == (5000.0, Window(1024))
-    assert full.encoding == NoPosition()
+    assert full.encoding == NoPositionSpec()
     assert full.layers == (1, 3)
 
 
@@ -197,7 +197,7 @@ def test_cohere_2_and_exaone_4_rotate_only_their_sliding_layers() -> None:
         spec = read_config({**LLAMA, "model_type": model_type, "sliding_window": 512})
         sliding, full = spec.groups
         assert isinstance(sliding.encoding, RotarySpec)
-        assert (full.encoding, full.layers) == (NoPosition(), (3,))
+        assert (full.encoding, full.layers) == (NoPositionSpec(), (3,))
 
 
 def test_a_file_that_names_a_length_only_is_told_without_an_encoding() -> None:
@@ -257,7 +257,7 @@ def test_layers_of_a_hybrid_that_attend_are_no_states() -> None:
     assert [type(group.encoding).__name__ for group in zaya.groups] == ["RotarySpec"]
     words = ["mamba", "hybrid", "mamba", "hybrid"]
     zamba = {**shape, "model_type": "zamba2", "layers_block_type": words}
-    for asked, encoding in ((False, "NoPosition"), (True, "RotarySpec")):
+    for asked, encoding in ((False, "NoPositionSpec"), (True, "RotarySpec")):
         groups = read_config({**zamba, "use_mem_rope": asked}).groups
         by_name = {group.name: group for group in groups}
         assert type(by_name["mamba"].encoding).__name__ == "Recurrent"

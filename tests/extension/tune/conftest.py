@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.extension.tune.settings import TuneSettings, parse_mix
+from ropewalk.extension.tune.training_settings import TuneSettings, parse_mix
 from ropewalk.proof.haystack import GeneratedHaystack
 
 

@@ -14,7 +14,7 @@ from ropewalk.attention.packed import NAME
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.extension.tune.attention import choose_attention, handing, set_attention
 from ropewalk.extension.tune.inputs import check_apart
-from ropewalk.extension.tune.settings import TuneSettings, parse_mix
+from ropewalk.extension.tune.training_settings import TuneSettings, parse_mix
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.rope.spec import PositionSpec, Window
 

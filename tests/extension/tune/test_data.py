@@ -10,7 +10,7 @@ import pytest
 
 from ropewalk.errors import DataFileError, LengthError, UsageError
 from ropewalk.extension.tune.data import Documents, StepRows, open_source
-from ropewalk.extension.tune.settings import parse_mix
+from ropewalk.extension.tune.training_settings import parse_mix
 from ropewalk.packing.pack import Boundary
 from ropewalk.packing.texts import Reading, Sources
 

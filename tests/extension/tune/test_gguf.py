@@ -13,7 +13,7 @@ import torch
 
 from ropewalk.errors import ModelFileError
 from ropewalk.extension.tune.session import tune
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 
 LAYERS, WIDTH, HEADS, KV_HEADS = 2, 48, 4, 2
 

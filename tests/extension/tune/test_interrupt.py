@@ -20,7 +20,7 @@ import torch
 from ropewalk.extension.tune.interrupt import Interrupted
 from ropewalk.extension.tune.loss import LossModel
 from ropewalk.extension.tune.session import Tuned, tune
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 from tests.extension.tune.test_session import losses, six
 from tests.ranks import ROOT, free_port
 

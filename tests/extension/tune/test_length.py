@@ -15,7 +15,7 @@ import pytest
 from ropewalk.errors import LengthError
 from ropewalk.extension.tune import length
 from ropewalk.extension.tune.session import tune
-from ropewalk.extension.tune.settings import TuneSettings, parse_mix
+from ropewalk.extension.tune.training_settings import TuneSettings, parse_mix
 from ropewalk.listener import Listener
 
 Settings = Callable[..., TuneSettings]

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from ropewalk.extension.tune.session import tune
-from ropewalk.extension.tune.settings import TuneSettings, parse_mix
+from ropewalk.extension.tune.training_settings import TuneSettings, parse_mix
 
 Settings = Callable[..., TuneSettings]
 

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from ropewalk.extension.tune.data import StepRows
 from ropewalk.extension.tune.session import tune
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 from ropewalk.packing.pack import PackedRow
 
 WORDS = "The harbour lay still, and the rope was long. "

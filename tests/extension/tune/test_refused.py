@@ -15,7 +15,7 @@ import torch
 
 from ropewalk.errors import DataFileError, LengthError, ModelFileError, StoreError, UsageError
 from ropewalk.extension.tune.session import MODEL, Tuned, tune
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 from ropewalk.packing.files import PackSettings, pack_files
 from ropewalk.packing.pack import Boundary
 from ropewalk.packing.policies import BestFit

@@ -17,7 +17,7 @@ import torch
 from ropewalk.errors import LengthError, ModelFileError, StoreError, TrainingError, UsageError
 from ropewalk.extension.tune.loss import LossModel
 from ropewalk.extension.tune.session import Tuned, tune
-from ropewalk.extension.tune.settings import TuneSettings, parse_mix
+from ropewalk.extension.tune.training_settings import TuneSettings, parse_mix
 
 Settings = Callable[..., TuneSettings]
 

@@ -14,7 +14,7 @@ from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install
 from ropewalk.proof.cells import Cell, Sharing
 from ropewalk.proof.documents import DocumentMaker
-from ropewalk.proof.loss import Reader, evaluate
+from ropewalk.proof.loss_by_position import Reader, evaluate
 from ropewalk.proof.loss_run import generated
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.subjects.branches import sharable

@@ -10,7 +10,7 @@ import pytest
 from ropewalk.tables.open import EmbeddingTable, open_table
 from ropewalk.tables.score.benchmarks import score_analogies, score_pairs, table_vectors
 from ropewalk.tables.score.datasets import packed_file, read_analogies, read_pairs
-from ropewalk.tables.score.lookup import Lookup
+from ropewalk.tables.score.spellings import Lookup
 
 gensim = pytest.importorskip("gensim.models")
 

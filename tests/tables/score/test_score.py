@@ -25,7 +25,7 @@ from ropewalk.tables.score.benchmarks import (
     table_vectors,
 )
 from ropewalk.tables.score.datasets import AnalogyQuestion, AnalogySet, JudgedPair, PairSet
-from ropewalk.tables.score.lookup import FoundWord, Lookup, SpacingRule
+from ropewalk.tables.score.spellings import FoundWord, Lookup, SpacingRule
 
 Save = Callable[[Tensor, Sequence[str]], EmbeddingTable]
 

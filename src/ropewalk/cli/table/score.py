@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ropewalk.tables.open import EmbeddingTable
     from ropewalk.tables.score.benchmarks import AnalogyScore, PairScore
     from ropewalk.tables.score.datasets import AnalogySet, PairSet
-    from ropewalk.tables.score.lookup import Lookup
+    from ropewalk.tables.score.spellings import Lookup
 
 
 class SetName(StrEnum):
@@ -103,7 +103,7 @@ def score_command(
         _print_layers(context, held, frame, as_json=as_json)
         return
     _refuse_frame(frame)
-    from ropewalk.tables.score.lookup import Lookup, SpacingRule
+    from ropewalk.tables.score.spellings import Lookup, SpacingRule
     from ropewalk.tables.words import tokeniser
 
     with at_work("opening the table"):

@@ -22,14 +22,14 @@ from ropewalk.rope.schedules import UNSCALED, LongRope, Scaling, Yarn, yarn_msca
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
-    Alibi,
+    AlibiSpec,
     Encoding,
     GroupKeys,
     IncompleteRotary,
     LayerGroup,
     LearnedPositions,
     Length,
-    NoPosition,
+    NoPositionSpec,
     PositionSpec,
     Recurrent,
     RelativeBuckets,
@@ -206,9 +206,9 @@ class _Reader:
             return LearnedPositions(table.shape[-1])
         alibi = self.max_alibi_bias()
         if alibi:
-            return Alibi(self.keys.count("attention.head_count"), alibi)
+            return AlibiSpec(self.keys.count("attention.head_count"), alibi)
         if not self.facts.rotary or self.without_position(layer, window):
-            return NoPosition()
+            return NoPositionSpec()
         return self.rotary(layer, window)
 
     def max_alibi_bias(self) -> float:
@@ -362,7 +362,7 @@ class _Reader:
             floor = self.keys.count("attention.temperature_length") or self.scaling.trained
             return float(floor), scale
         # Llama 4 sharpens the layers without position.
-        return self.facts.temperature if isinstance(encoding, NoPosition) else None
+        return self.facts.temperature if isinstance(encoding, NoPositionSpec) else None
 
     def trained(self, groups: tuple[LayerGroup, ...]) -> Length:
         """The length of the training: stated, recognised in a tensor, or unknown."""
@@ -393,7 +393,7 @@ def _names(kinds: list[Kind]) -> Iterator[str]:
             name = f"{window.kind} window"
         else:
             name = "full attention" if len(kinds) > 1 else "all layers"
-        if isinstance(encoding, NoPosition) and len(kinds) > 1:
+        if isinstance(encoding, NoPositionSpec) and len(kinds) > 1:
             name += ", no position"
         seen[name] = seen.get(name, 0) + 1
         yield name if seen[name] == 1 else f"{name} ({seen[name]})"

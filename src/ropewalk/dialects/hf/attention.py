@@ -18,13 +18,13 @@ from ropewalk.dialects.values import Notes, Section
 from ropewalk.rope.schedules import Scaling, Yarn, yarn_mscale
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
-    Alibi,
+    AlibiSpec,
     Encoding,
     LearnedPositions,
     Length,
-    NoPosition,
+    NoPositionSpec,
     RelativeBuckets,
-    Sinusoidal,
+    SinusoidalSpec,
     SoftmaxRule,
 )
 
@@ -133,14 +133,14 @@ def read_unrotated(config: Section, facts: Facts, claimed: Length, notes: Notes)
                 )
             return LearnedPositions(rows, offset)
         case SinusoidalFacts():
-            return Sinusoidal(claimed.tokens)
+            return SinusoidalSpec(claimed.tokens)
         case BucketFacts():
             return RelativeBuckets(
                 config.count("relative_attention_num_buckets") or facts.buckets,
                 config.count("relative_attention_max_distance") or facts.max_distance,
             )
         case _:
-            return NoPosition()
+            return NoPositionSpec()
 
 
 def usable_rows(facts: LearnedFacts, claimed: Length) -> int | None:
@@ -151,11 +151,11 @@ def usable_rows(facts: LearnedFacts, claimed: Length) -> int | None:
     return max(claimed.tokens - spare, 0)
 
 
-def _alibi(config: Section) -> Alibi:
+def _alibi(config: Section) -> AlibiSpec:
     """Slopes by the count of heads; MPT may restate the largest bias."""
     attention = config.section("attn_config")
     bias = attention.number("alibi_bias_max") if attention else None
-    return Alibi(heads_of(config)[1], 8.0 if bias is None else bias)
+    return AlibiSpec(heads_of(config)[1], 8.0 if bias is None else bias)
 
 
 def unrotated_softmax(config: Section, facts: Facts, model_type: str) -> SoftmaxRule:

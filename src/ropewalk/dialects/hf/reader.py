@@ -41,7 +41,7 @@ from ropewalk.rope.spec import (
     GroupKeys,
     LayerGroup,
     Length,
-    NoPosition,
+    NoPositionSpec,
     PositionSpec,
     Recurrent,
     SoftmaxRule,
@@ -202,7 +202,7 @@ def _rotary_kind(
         rotary.head_dim,
         rotated=rotated,
     )
-    return (rotary if rotated else NoPosition()), softmax
+    return (rotary if rotated else NoPositionSpec()), softmax
 
 
 def _unrotated_spec(

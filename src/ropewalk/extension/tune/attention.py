@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ropewalk.attention import packed
 from ropewalk.errors import UsageError
 from ropewalk.extension.tune.inputs import PROBE, Handing, probe
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 from ropewalk.packing.pack import stack
 from ropewalk.rope.spec import PositionSpec
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ropewalk.errors import DataFileError, LengthError, UsageError
-from ropewalk.extension.tune.settings import Mix
+from ropewalk.extension.tune.training_settings import Mix
 from ropewalk.packing.files import policy_named
 from ropewalk.packing.pack import (
     Boundary,
@@ -41,7 +41,7 @@ BUFFER_TOKENS = 1 << 20
 BUFFER_ROWS = 256
 
 
-class Source(Protocol):
+class DataFile(Protocol):
     """Rows of one length, from the beginning of the data to its end."""
 
     def rows(self, length: int) -> Iterator[PackedRow]:
@@ -121,7 +121,7 @@ class PackedFiles:
 class RowStream:
     """The rows of one length, without end. `taken` counts them, `readings` the readings begun."""
 
-    def __init__(self, source: Source, length: int, seed: int) -> None:
+    def __init__(self, source: DataFile, length: int, seed: int) -> None:
         self._source, self._length = source, length
         self._random = np.random.default_rng([seed, length])
         self._rows = self._read()
@@ -169,7 +169,7 @@ class StepRows:
 
     def __init__(
         self,
-        source: Source,
+        source: DataFile,
         mix: Mix,
         rows: int,
         vocabulary: int,
@@ -238,7 +238,7 @@ def open_source(
     padding_id: int,
     reading: Reading,
     rows: int | None = None,
-) -> Source:
+) -> DataFile:
     """Packed Parquet as it is, everything else read, tokenised and packed on the way.
 
     `rows` are those of the model's table. Raises UsageError for packed and other files together,

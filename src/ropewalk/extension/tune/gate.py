@@ -10,7 +10,7 @@ from typing import Any
 
 from ropewalk.errors import LengthError
 from ropewalk.models.rotary_tables import install
-from ropewalk.proof.loss import Reader, evaluate, most_stride
+from ropewalk.proof.loss_by_position import Reader, evaluate, most_stride
 from ropewalk.proof.loss_run import generated, read_text
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.spec import PositionSpec

@@ -17,7 +17,7 @@ from typing import Any, Self
 from ropewalk.errors import StoreError
 from ropewalk.extension.tune.checkpoint import CHECKPOINTS, Checkpoints
 from ropewalk.extension.tune.journal import read_losses
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 from ropewalk.extension.tune.world import World
 
 

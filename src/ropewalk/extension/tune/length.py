@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import LengthError, UsageError
 from ropewalk.extension.fit import check
-from ropewalk.extension.tune.settings import Mix, TuneSettings
+from ropewalk.extension.tune.training_settings import Mix, TuneSettings
 from ropewalk.models.dtypes import torch_dtype
 from ropewalk.models.resolve import ModelFiles, read_spec, resolve
 from ropewalk.short import short, sized

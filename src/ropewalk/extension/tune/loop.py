@@ -21,7 +21,7 @@ from ropewalk.extension.tune.data import StepRows, documents_words
 from ropewalk.extension.tune.inputs import to_device
 from ropewalk.extension.tune.loss import LossModel, predicted
 from ropewalk.extension.tune.optimiser import rate
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 from ropewalk.extension.tune.world import World
 from ropewalk.packing.pack import PackedRow, stack
 from ropewalk.short import short

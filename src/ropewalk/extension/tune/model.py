@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ropewalk.errors import MissingPartError, ModelFileError, UsageError
 from ropewalk.extension.tune.attention import choose_attention
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 from ropewalk.models.load import load, table_rows
 from ropewalk.models.resolve import ModelFiles, read_spec
 from ropewalk.models.rotary_tables import schedule_fingerprint

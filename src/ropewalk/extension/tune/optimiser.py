@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 
 if TYPE_CHECKING:
     from torch import nn

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ropewalk.errors import StoreError
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 from ropewalk.files import write_whole
 
 RUN = "run.json"

@@ -20,7 +20,6 @@ from ropewalk.errors import StoreError, TrainingError, UsageError
 from ropewalk.extension.tune import data
 from ropewalk.extension.tune.attention import handing, set_attention
 from ropewalk.extension.tune.checkpoint import CHECKPOINTS, Checkpoints, Whole
-from ropewalk.extension.tune.export import write_model
 from ropewalk.extension.tune.gate import Gate, ShortText
 from ropewalk.extension.tune.inputs import check_apart
 from ropewalk.extension.tune.interrupt import Interrupted, Interrupts, what_is_kept
@@ -31,8 +30,9 @@ from ropewalk.extension.tune.loss import LossModel
 from ropewalk.extension.tune.model import Trainee, bring_up
 from ropewalk.extension.tune.optimiser import adamw
 from ropewalk.extension.tune.record import RunRecord, facts_of
-from ropewalk.extension.tune.settings import TuneSettings
+from ropewalk.extension.tune.training_settings import TuneSettings
 from ropewalk.extension.tune.world import World, gathered, joined, shard
+from ropewalk.extension.tune.written import write_model
 from ropewalk.listener import Listener
 from ropewalk.models.dtypes import AUTO, computes_bf16, stored_dtype, torch_dtype
 from ropewalk.models.resolve import ModelFiles, resolve
@@ -156,7 +156,7 @@ class _Run:
         self.text = ShortText.of(trainee.tokenizer, settings.gate_text, within, trainee.vocabulary)
         self.trainee: Trainee | None = trainee
 
-    def _open_source(self, found: Sources, trainee: Trainee) -> data.Source:
+    def _open_source(self, found: Sources, trainee: Trainee) -> data.DataFile:
         settings, tokenizer = self.settings, trainee.tokenizer
         word = settings.boundary
         if word is None:

@@ -17,14 +17,14 @@ from ropewalk.errors import UsageError
 from ropewalk.kernels.arrays import as_array, as_tensor
 from ropewalk.short import short
 from ropewalk.tables.score.datasets import AnalogyQuestion, AnalogySet, JudgedPair, PairSet
-from ropewalk.tables.score.lookup import Lookup
+from ropewalk.tables.score.spellings import Lookup
 from ropewalk.tables.search import neighbours, unit_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from ropewalk.tables.open import EmbeddingTable
-    from ropewalk.tables.score.lookup import Lookup
+    from ropewalk.tables.score.spellings import Lookup
 
 Vector = Callable[[str], "Tensor | None"]
 """A word's vector (width,); None where it has none."""

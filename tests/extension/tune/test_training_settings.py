@@ -8,7 +8,7 @@ import pytest
 
 from ropewalk.errors import LengthError, UsageError
 from ropewalk.extension.tune.optimiser import rate
-from ropewalk.extension.tune.settings import Mix, TuneSettings, parse_mix
+from ropewalk.extension.tune.training_settings import Mix, TuneSettings, parse_mix
 
 
 def test_steps_of_a_mix_come_in_its_shares_with_equal_tokens() -> None:

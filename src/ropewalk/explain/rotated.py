@@ -25,7 +25,7 @@ SHIFT = 100
 
 @short
 @dataclass(frozen=True, slots=True)
-class Score:
+class RotatedScore:
     """q . k of head 0, the last token's query and the first token's key, before any scale.
 
     `model` is the model's own, `ours` from its unturned q and k by our rotation, both at query
@@ -66,7 +66,7 @@ class Rotation:
     layout: str
     scaling: str
     steps: tuple[TraceStep, ...] = ()
-    scores: tuple[Score, ...] = ()
+    scores: tuple[RotatedScore, ...] = ()
     reason: str = ""
 
 
@@ -121,7 +121,7 @@ def _rotation(
 
 def _followed(
     encoding: positions.Rotary, block: int, pieces: tuple[str, ...], passes: tuple[Seen, ...]
-) -> tuple[tuple[TraceStep, ...], tuple[Score, ...]]:
+) -> tuple[tuple[TraceStep, ...], tuple[RotatedScore, ...]]:
     still, moved, further = passes
     # At position 0 nothing turns, and the amplitude of cos and sin is all there is.
     factor = _factors(encoding)
@@ -142,7 +142,7 @@ def _followed(
     against = _score(moved.queries[block], moved.keys[block])
     length = float(own_q[0, 0, -1].double().norm() * own_k[0, 0, 0].double().norm())
     scores = tuple(
-        Score(
+        RotatedScore(
             query=len(pieces) - 1 + start,
             key=start,
             model=_score(seen.queries[block], seen.keys[block]),

@@ -10,7 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from ropewalk.errors import LengthError
 from ropewalk.models.load import LoadedModel
-from ropewalk.proof.loss import (
+from ropewalk.proof.loss_by_position import (
     Evaluation,
     Reader,
     context_gain,
