@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 from ropewalk.dialects import values
 from ropewalk.dialects.gguf import header
 from ropewalk.dialects.hf import reader
+from ropewalk.extension import methods
 
 Run = Callable[..., Any]
 
@@ -76,3 +78,23 @@ def test_a_gguf_header_is_read_once(
     done = here(*command, smollm2_gguf)
     assert done.returncode == 0, done.stderr
     assert counted == {smollm2_gguf.name: 1}
+
+
+def test_of_all_that_extend_measures_each_schedule_is_built_once(
+    here: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: Counter[Any] = Counter()
+    before = methods.extended
+
+    def counting(spec: Any, target: int, method: Any, headroom: float = 1.0) -> Any:
+        built[method.name, headroom] += 1
+        return before(spec, target, method, headroom)
+
+    monkeypatch.setattr(methods, "extended", counting)
+    done = here(
+        "extend", "tiny", "--to", "512", "--method", "auto", "--trials", "1", "--depths", "0.5",
+        "--device", "cpu",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    both = itertools.product(methods.NAMES, methods.HEADROOMS)
+    assert built == dict.fromkeys(both, 1)

@@ -19,10 +19,12 @@ from ropewalk.dialects.hf.write import write_config
 from ropewalk.dialects.llamacpp import write_flags
 from ropewalk.dialects.vllm import write_overrides
 from ropewalk.errors import RopewalkError
+from ropewalk.extension.methods import CLOSED_FORMS, extended
 from ropewalk.findings import Origin, audit, to_json
 from ropewalk.findings.json_form import engines_json
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.override import override
+from ropewalk.rope.schedules import SCHEDULES, OriginWords
 from ropewalk.rope.spec import (
     Finding,
     IncompleteRotary,
@@ -67,6 +69,12 @@ def computed(config: dict[str, Any]) -> Iterator[Any]:
             except RopewalkError as error:
                 yield type(error)
 
+    for form in CLOSED_FORMS:
+        try:
+            yield without_sentences(to_json(audit(extended(spec, 1 << 22, form))))
+        except RopewalkError as error:
+            yield type(error)
+
 
 def writers(spec: PositionSpec, wanted: PositionSpec) -> Iterator[Callable[[], object]]:
     """What writes `wanted` in the place of `spec`."""
@@ -102,6 +110,10 @@ def reworded(monkeypatch: pytest.MonkeyPatch) -> None:
                 object.__setattr__(self, name, nothing if held else held)
 
         monkeypatch.setattr(made, "__init__", begin)
+    for record in SCHEDULES:
+        words = OriginWords(record.origin.code, "Nothing", "Nothing.")
+        monkeypatch.setattr(record, "origin", words)
+        monkeypatch.setattr(record, "alone", record.alone and "means nothing")
 
 
 BEFORE: dict[str, list[Any]] = {}
