@@ -64,7 +64,7 @@ def test_all_pairs_are_there_with_the_numbers_of_the_audit(make_spec: MakeSpec) 
 def test_a_group_without_angles_has_a_null_in_their_place(make_spec: MakeSpec) -> None:
     document = json.loads(json.dumps(to_json(audit(make_spec(AlibiSpec(8))))))
     assert document["groups"][0]["rotary"] is None
-    assert document["groups"][0]["encoding"] == {"type": "AlibiSpec", "heads": 8, "max_bias": 8.0}
+    assert document["groups"][0]["encoding"] == {"type": "Alibi", "heads": 8, "max_bias": 8.0}
 
 
 def test_infinite_numbers_become_null(make_spec: MakeSpec) -> None:

@@ -58,11 +58,11 @@ SCHEMA = "ropewalk.audit/1"
 ENCODINGS: dict[type[Encoding], str] = {
     RotarySpec: "Rotary",
     IncompleteRotary: "IncompleteRotary",
-    AlibiSpec: "AlibiSpec",
+    AlibiSpec: "Alibi",
     LearnedPositions: "LearnedPositions",
-    SinusoidalSpec: "SinusoidalSpec",
+    SinusoidalSpec: "Sinusoidal",
     RelativeBuckets: "RelativeBuckets",
-    NoPositionSpec: "NoPositionSpec",
+    NoPositionSpec: "NoPosition",
     Recurrent: "Recurrent",
 }
 """What each encoding is called in a document."""
