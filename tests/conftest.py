@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,12 @@ SPECIAL = BOS, EOS, UNKNOWN = ["<s>", "</s>", "<unk>"]
 def _ctrl_c_reaches_the_tests() -> None:
     """Tests started in the background ignore SIGINT, and their children with them."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_terminal_is_told() -> None:
+    """pytest-xdist tells the processes it starts of 80 columns, and our commands believe it."""
+    os.environ.pop("COLUMNS", None)
 
 
 @pytest.fixture(scope="session")

@@ -80,7 +80,7 @@ def some_fall_back(monkeypatch: pytest.MonkeyPatch) -> None:
         found = judge(pairs, seed, not_laid)
         return replace(found, real=(found.both + found.only_nested + found.only_alone) % 2 == 0)
 
-    monkeypatch.setattr("ropewalk.proof.local.judge", harsher)
+    monkeypatch.setattr("ropewalk.proof.calibration.judge", harsher)
 
 
 @dataclass

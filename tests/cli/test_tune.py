@@ -40,7 +40,7 @@ def test_tune_trains_measures_and_writes_a_model_and_a_report(
     assert "step 3/3, loss" in done.stderr
     page = (tmp_path / "run" / "report.html").read_text()
     assert "<script" not in page
-    assert 'class="curve main" d="M' in page
+    assert 'class="curve" d="M' in page
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.*"))
 
     # Done is done: the same command shows it again, and takes no step.

@@ -36,7 +36,7 @@ class Slow:
     def answer(self, prompt):
         with (folder.parent / "asked").open("a") as log:
             log.write(prompt.text + "\\n")
-        time.sleep(0.02)
+        time.sleep(0.06)
         return Answer(Outcome.HIT, -0.1, "said", 0.02)
 
 def make_prompt(cell):
