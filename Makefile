@@ -31,7 +31,7 @@ demo: .venv/.run
 test: .venv/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
-# What runs no model and no server: under two minutes on two cores.
+# Without real models and the files of tests/slow.txt: two minutes on two cores.
 test-fast: .venv/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m 'not conformance and not model and not slow'
 

@@ -22,6 +22,23 @@ if TYPE_CHECKING:
 SPECIAL = BOS, EOS, UNKNOWN = ["<s>", "</s>", "<unk>"]
 
 
+SLOW = {
+    line
+    for line in Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+}
+
+
+# First: pytest chooses by markers in the same hook.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the files of slow.txt, so that `make test-fast` can leave them out."""
+    root = Path(__file__).parents[1]
+    for item in items:
+        if item.path.relative_to(root).as_posix() in SLOW:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _ctrl_c_reaches_the_tests() -> None:
     """Tests started in the background ignore SIGINT, and their children with them."""

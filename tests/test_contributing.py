@@ -33,3 +33,14 @@ def test_every_path_on_the_map_is_there() -> None:
     for place in ("tests/published/", "tests/conformance/", "benchmarks/results/", "docs/"):
         assert f"`{place}`" in TEXT
         assert Path(ROOT / place).is_dir()
+
+
+def test_every_slow_file_is_there() -> None:
+    tests = Path(__file__).parent
+    named = [
+        line
+        for line in (tests / "slow.txt").read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
+    ]
+    assert named
+    assert [name for name in named if not (tests.parent / name).is_file()] == []
