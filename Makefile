@@ -55,7 +55,7 @@ bench: .venv/.bench
 	$(BIN)/python -m benchmarks.tune --write
 	$(BIN)/python benchmarks/table_health.py
 
-# The transcripts of the README, each printed by its command: half an hour on two cores.
+# The transcripts of the README, each printed by its command: a quarter of an hour on two cores.
 readme: .venv/.dev
 	$(BIN)/python -m benchmarks.readme
 

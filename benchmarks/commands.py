@@ -66,9 +66,7 @@ table tiny export --npy rows.npy
 LONG = """
 demo
 demo --full
-prove smollm2 --lengths 2048,8000,12000 --trials 4
-prove smollm2 --lengths 2048,12000 --trials 4 --rope yarn:2
-prove smollm2 --lengths 2048,12000 --trials 2 --rope linear:2
+prove smollm2 --lengths 2048,8000,12000 --trials 2 --sharing prefix
 """
 """The demo, and the README's proofs as they stand there; what the demo prints to try next is added.
 Left out: `extend smollm2` and `compare`, which have results and commands of their own."""

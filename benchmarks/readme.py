@@ -4,15 +4,16 @@ A block that begins with `$ ropewalk ...` holds what that command prints, in a d
 own and 80 columns wide. An HTML comment above it says how much of it is shown and whether it takes
 minutes:
 
-    <!-- until "Fields:"; slow -->
+    <!-- from "depth"; until "Fields:"; slow -->
 
-The output is shown up to the first line that begins with the words given.
+The output is shown from the first line that begins with the one, up to the next that begins with
+the other.
 
     python -m benchmarks.readme [--quick]
 
 rewrites the blocks, and keeps the slow commands' whole output in
 benchmarks/results/readme.txt. `--quick` leaves the slow ones as they are. The slow ones take
-half an hour on two cores.
+a quarter of an hour on two cores.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Transcript:
 
     command: str
     body: str
+    since: str | None
     until: str | None
     slow: bool
 
@@ -54,9 +56,13 @@ def transcripts(text: str) -> list[Transcript]:
 
 def _read(found: re.Match[str]) -> Transcript:
     how = found["how"] or ""
-    until = re.search(r'until "([^"]+)"', how)
+    since, until = (re.search(rf'{word} "([^"]+)"', how) for word in ("from", "until"))
     return Transcript(
-        found["command"], found["body"], until[1] if until else None, "slow" in how.split("; ")
+        found["command"],
+        found["body"],
+        since[1] if since else None,
+        until[1] if until else None,
+        "slow" in how.split("; "),
     )
 
 
@@ -78,15 +84,21 @@ def printed(command: str) -> str:
     return done.stdout
 
 
-def shown(output: str, until: str | None) -> str:
+def shown(output: str, block: Transcript) -> str:
     """The part of a command's output that a block holds."""
     lines = output.splitlines()
-    if until is not None:
-        ends = (number for number, line in enumerate(lines) if line.lstrip().startswith(until))
-        lines = lines[: next(ends, len(lines))]
+    if block.since is not None:
+        lines = lines[_first(lines, block.since) :]
+    if block.until is not None:
+        lines = lines[: _first(lines, block.until)]
     while lines and not lines[-1].strip():
         lines.pop()
     return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _first(lines: list[str], words: str) -> int:
+    found = (n for n, line in enumerate(lines) if line.lstrip().startswith(words))
+    return next(found, len(lines))
 
 
 def main() -> None:
@@ -104,7 +116,7 @@ def main() -> None:
         output = printed(block.command)
         if block.slow:
             kept.append(f"$ {block.command}\n{output}")
-        return f"{found['head']}$ {block.command}\n{shown(output, block.until)}{found['tail']}"
+        return f"{found['head']}$ {block.command}\n{shown(output, block)}{found['tail']}"
 
     for document in DOCUMENTS:
         before = document.read_text(encoding="utf-8")

@@ -33,7 +33,7 @@ QUICK = [
 
 @pytest.mark.parametrize("block", QUICK, ids=lambda block: block.command)
 def test_a_quick_transcript_is_what_its_command_prints(block: Transcript) -> None:
-    assert block.body == shown(printed(block.command), block.until)
+    assert block.body == shown(printed(block.command), block)
 
 
 def test_a_slow_transcript_stands_in_the_kept_output_of_its_command() -> None:
@@ -44,9 +44,11 @@ def test_a_slow_transcript_stands_in_the_kept_output_of_its_command() -> None:
         for block in transcripts(document.read_text(encoding="utf-8"))
         if block.slow
     ]
-    assert len(slow) == 4
+    assert len(slow) == 2
     for block in slow:
-        assert f"$ {block.command}\n{block.body}" in kept
+        output = kept.partition(f"$ {block.command}\n")[2]
+        assert output
+        assert block.body in output
 
 
 def test_what_the_readme_says_of_an_extension_stands_in_its_kept_result() -> None:

@@ -21,6 +21,7 @@ PARTS = {
     "gguf": "dequantising GGUF files",
     "accelerate": "loading GGUF files",
     "jinja2": "HTML reports and chat templates",
+    "scipy": "tests of two proofs",
     "sentencepiece": "some tokenizers",
     "huggingface_hub": "downloading configurations by hub id",
 }

@@ -49,7 +49,7 @@ def test_what_moved_is_listed_with_its_token_and_nothing_a_terminal_obeys(
     shown = call(pair[0], "compare", pair[1], "--top", "2", "-k", "3")
     assert "30 tokens are in both" in shown
     assert "100.0% of A's 30, 96.8% of B's 31" in " ".join(shown.split())
-    listed = shown[shown.index("As they are") : shown.index("After turning")]
+    listed = shown[shown.index("As they are") : shown.index("After rotating")]
     assert "bank" in listed
     assert "-1.0000" in listed
     assert "\x1b" not in shown

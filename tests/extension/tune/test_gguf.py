@@ -114,7 +114,9 @@ def test_a_gguf_with_divisors_of_its_own_is_refused_before_anything_is_measured(
     freqs = np.linspace(1, 4, WIDTH // HEADS // 2, dtype=np.float32)
     file = _write(checkpoint, tmp_path / "model.gguf", freqs)
     asked = settings(model=str(file))
-    with pytest.raises(ModelFileError, match="turn otherwise; give the model's Hugging Face folde"):
+    with pytest.raises(
+        ModelFileError, match="rotate otherwise; give the model's Hugging Face folde"
+    ):
         tune(asked)
     assert not (asked.out / "run.json").exists()
 
