@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ropewalk.cli import prove_options as o
 from ropewalk.cli.output import print_result, show_path, tell
 from ropewalk.cli.typed import part, with_options
-from ropewalk.errors import INTERRUPTED, UsageError
+from ropewalk.errors import INTERRUPTED
 from ropewalk.files import check_can_hold, check_file
 
 if TYPE_CHECKING:
-    from ropewalk.proof.endpoint.subject import EndpointSettings
     from ropewalk.proof.prove import Proof
     from ropewalk.proof.settings import ProofSettings
 
@@ -28,6 +26,7 @@ def prove_command(**given: Any) -> None:
 
     This is the needle-in-a-haystack test, with intervals.
     """
+    from ropewalk.proof.endpoint.subject import endpoint_settings
     from ropewalk.proof.settings import ProofSettings
 
     servers = part(given, o.ServerOptions)
@@ -61,27 +60,6 @@ def check_places(out: Path | None, csv: Path | None) -> None:
     check_can_hold(out or RUNS, "--out")
     if csv is not None:
         check_file(csv, "--csv")
-
-
-def endpoint_settings(
-    model: str, base_urls: list[str] | None, **manners: Unpack[o.ServerOptions]
-) -> EndpointSettings | None:
-    """How servers are to be asked; None for a model that is run here.
-
-    Without --base-url the address is OPENAI_BASE_URL's, as for every program with OpenAI's
-    client. Raises UsageError for what cannot be, and for manners where there is no server.
-    """
-    from ropewalk.proof.endpoint.subject import PREFIX, EndpointSettings
-
-    if not model.startswith(PREFIX):
-        usual = EndpointSettings(("http://localhost/v1",))
-        changed = [name for name, value in manners.items() if value != getattr(usual, name)]
-        for name in ["base_url"] * bool(base_urls) + changed:
-            option = name.replace("_", "-")
-            raise UsageError(f"--{option} goes with a model at a server, like {PREFIX}NAME")
-        return None
-    given = tuple(base_urls or filter(None, [os.environ.get("OPENAI_BASE_URL")]))
-    return EndpointSettings(given, **manners)
 
 
 def run_with_progress(settings: ProofSettings) -> Proof:

@@ -6,7 +6,6 @@ An option is a field of `ProofSettings`, or of `EndpointSettings`, by its name a
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from importlib import import_module
@@ -18,7 +17,7 @@ import typer
 from ropewalk.cli import options
 from ropewalk.cli.completion import models, models_or_diff, several
 from ropewalk.cli.pages import Html
-from ropewalk.cli.typed import ReadsValue, later, one_of
+from ropewalk.cli.typed import ReadsValue, later
 from ropewalk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,39 +37,20 @@ TASKS = (
 )  # fmt: skip
 """As `ropewalk.proof.tasks` has them."""
 
-DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
-"""What accelerate calls its own ways to spread a model."""
-
 
 def _option(panel: str, *names: str, **more: Any) -> Any:
     """An option in a group of the help."""
     return typer.Option(*names, rich_help_panel=panel, **more)
 
 
-def _one_of(name: str, option: str) -> Callable[[str], Any]:
-    """The same for an enumeration of `ropewalk.proof.cells`."""
-    return lambda text: one_of(getattr(import_module("ropewalk.proof.cells"), name), text, option)
+def _choice(name: str, option: str) -> Callable[[str], Any]:
+    """The reader of an enumeration of `ropewalk.proof.cells`, imported when it is wanted."""
 
+    def read(text: str) -> Any:
+        kind = getattr(import_module("ropewalk.proof.cells"), name)
+        return later("ropewalk.proof.settings", "choice_of")(kind, text, option)
 
-def read_device_map(text: str) -> str | dict[str, str | int]:
-    """What accelerate takes: one of its words, or a JSON object. Raises UsageError."""
-    if text in DEVICE_MAPS:
-        return text
-    try:
-        given = json.loads(text)
-    except ValueError:
-        given = None
-    if not isinstance(given, dict) or not given:
-        raise UsageError(
-            f"--device-map {text!r} is not understood: write one of {', '.join(DEVICE_MAPS)}, or "
-            'a JSON object of modules and devices, like {"": "cpu"}'
-        )
-    for module, device in given.items():
-        if isinstance(device, bool) or not isinstance(device, str | int):
-            raise UsageError(
-                f"--device-map puts {module!r} on {device!r}: a device is a number or a name"
-            )
-    return given
+    return read
 
 
 class ProofOptions(TypedDict, total=False):
@@ -214,7 +194,7 @@ class ProofOptions(TypedDict, total=False):
             help='Spread the model over devices, as accelerate does: auto, or JSON like \'{"": '
             '"disk"}\'.',
         ),
-        ReadsValue(read_device_map),
+        ReadsValue(later("ropewalk.proof.settings", "parse_device_map")),
     ]
     dtype: Annotated[str, options.dtype(MODEL), "auto"]
     sharing: Annotated[
@@ -227,7 +207,7 @@ class ProofOptions(TypedDict, total=False):
             "where model and prompts allow it.",
             **options.choice("none", "prefix", "nested"),
         ),
-        ReadsValue(_one_of("Sharing", "--sharing")),
+        ReadsValue(_choice("Sharing", "--sharing")),
     ]
     calibrate: Annotated[
         Calibrate,
@@ -238,7 +218,7 @@ class ProofOptions(TypedDict, total=False):
             "reads less than nesting saves.",
             **options.choice("off", "short", "full"),
         ),
-        ReadsValue(_one_of("Calibrate", "--calibrate")),
+        ReadsValue(_choice("Calibrate", "--calibrate")),
     ]
     price: Annotated[
         float,

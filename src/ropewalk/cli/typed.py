@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple, TypeVar, cast, get_type_hints
 
 import typer
 
-from ropewalk.errors import UsageError
-
-Choice = TypeVar("Choice", bound=StrEnum)
 Given = TypeVar("Given")
 
 
@@ -28,18 +24,9 @@ class ReadsValue(NamedTuple):
     text: Callable[[str], Any]
 
 
-def later(module: str, name: str, *more: str) -> Callable[[str], Any]:
+def later(module: str, name: str, *more: str) -> Callable[..., Any]:
     """A reader of an option's text that is imported when there is one to read."""
-    return lambda text: getattr(import_module(module), name)(text, *more)
-
-
-def one_of(kind: type[Choice], text: str, option: str) -> Choice:
-    """The member of an enumeration that a user names. Raises UsageError for any other name."""
-    try:
-        return kind(text)
-    except ValueError:
-        known = ", ".join(kind)
-        raise UsageError(f"{option} {text!r} is not known; choose one of {known}") from None
+    return lambda *given: getattr(import_module(module), name)(*given, *more)
 
 
 def with_options(

@@ -21,10 +21,13 @@ so that being wrong is no likelier for it.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from ropewalk.errors import UsageError
 from ropewalk.models.resolve import ModelFiles
@@ -40,6 +43,46 @@ from ropewalk.short import short
 
 MOST_TRIALS = 50
 """Trials a length gets at most, where no other cap is named."""
+
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+"""What accelerate calls its own ways to spread a model."""
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def choice_of(kind: type[_Choice], text: str, option: str) -> _Choice:
+    """The member of an enumeration that a user names. Raises UsageError for any other name."""
+    try:
+        return kind(text)
+    except ValueError:
+        known = ", ".join(kind)
+        raise UsageError(f"{option} {text!r} is not known; choose one of {known}") from None
+
+
+def parse_device_map(given: str | Mapping[str, str | int]) -> str | dict[str, str | int]:
+    """What accelerate takes: one of its words, or modules with their devices, also as JSON.
+
+    Raises UsageError for anything else.
+    """
+    if isinstance(given, str) and given in DEVICE_MAPS:
+        return given
+    spread: object = given
+    if isinstance(given, str):
+        try:
+            spread = json.loads(given)
+        except ValueError:
+            spread = None
+    if not isinstance(spread, Mapping) or not spread:
+        raise UsageError(
+            f"--device-map {given!r} is not understood: write one of {', '.join(DEVICE_MAPS)}, or "
+            'a JSON object of modules and devices, like {"": "cpu"}'
+        )
+    for module, device in spread.items():
+        if isinstance(device, bool) or not isinstance(device, str | int):
+            raise UsageError(
+                f"--device-map puts {module!r} on {device!r}: a device is a number or a name"
+            )
+    return dict(spread)
 
 
 @short

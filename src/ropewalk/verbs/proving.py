@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from ropewalk.errors import UsageError
 from ropewalk.files import check_can_hold
@@ -27,14 +25,9 @@ from ropewalk.verbs.taken import (
 )
 
 if TYPE_CHECKING:
-    from ropewalk.proof.endpoint.subject import EndpointSettings
     from ropewalk.proof.prove import Proof
 
 DeviceMap = str | Mapping[str, str | int]
-_Choice = TypeVar("_Choice", bound=StrEnum)
-
-DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
-"""What accelerate calls its own ways to spread a model."""
 
 
 def prove(
@@ -71,7 +64,8 @@ def prove(
     """
     from ropewalk.proof import prove as room
     from ropewalk.proof.cells import Calibrate, Sharing
-    from ropewalk.proof.settings import RUNS, ProofSettings
+    from ropewalk.proof.endpoint.subject import endpoint_settings
+    from ropewalk.proof.settings import RUNS, ProofSettings, choice_of, parse_device_map
 
     with _on_disk(model, tokenizer) as (name, counts):
         settings = ProofSettings(
@@ -80,12 +74,17 @@ def prove(
             tasks=_tasks(task), suite=suite, documents=path(documents), questions=path(questions),
             rope=rope, haystack=path(haystack), distractors=distractors, chat=chat,
             answer_tokens=tokens(answer_tokens, "--answer-tokens"), seed=seed, controls=controls,
-            minutes=minutes, device=device, device_map=_device_map(device_map), dtype=dtype,
-            sharing=_one_of(Sharing, sharing, "--sharing"),
-            calibrate=_one_of(Calibrate, calibrate, "--calibrate"),
+            minutes=minutes, device=device, dtype=dtype,
+            device_map=None if device_map is None else parse_device_map(device_map),
+            sharing=None if sharing is None else choice_of(Sharing, sharing, "--sharing"),
+            calibrate=None if calibrate is None else choice_of(Calibrate, calibrate, "--calibrate"),
             price=price, dry_run=dry_run, out=path(out), command=command,
-            endpoint=_endpoint(name, base_url, api, counts, concurrency, requests_per_minute,
-                               tokens_per_minute, timeout, salt),
+            endpoint=endpoint_settings(
+                name, [base_url] if isinstance(base_url, str) else base_url, api=api,
+                tokenizer=counts, concurrency=concurrency,
+                requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute,
+                timeout=timeout, salt=salt,
+            ),
         )  # fmt: skip
         check_can_hold(settings.out or RUNS, "--out")
         return room.prove(settings, listener)
@@ -134,64 +133,3 @@ def _tasks(task: Several | None) -> tuple[str, ...]:
 
     words = listed(task)
     return () if words is None else parse_tasks(words)
-
-
-def _one_of(kind: type[_Choice], text: str | None, option: str) -> _Choice | None:
-    """The member of an enumeration that a user names. Raises UsageError for any other name."""
-    try:
-        return None if text is None else kind(text)
-    except ValueError:
-        known = ", ".join(kind)
-        raise UsageError(f"{option} {text!r} is not known; choose one of {known}") from None
-
-
-def _device_map(given: DeviceMap | None) -> str | dict[str, str | int] | None:
-    """What accelerate takes: one of its words, or modules with their devices. Raises UsageError."""
-    if given is None or (isinstance(given, str) and given in DEVICE_MAPS):
-        return given
-    spread: object = given
-    if isinstance(given, str):
-        try:
-            spread = json.loads(given)
-        except ValueError:
-            spread = None
-    if not isinstance(spread, Mapping) or not spread:
-        raise UsageError(
-            f"--device-map {given!r} is not understood: write one of {', '.join(DEVICE_MAPS)}, or "
-            'a JSON object of modules and devices, like {"": "cpu"}'
-        )
-    for module, device in spread.items():
-        if isinstance(device, bool) or not isinstance(device, str | int):
-            raise UsageError(
-                f"--device-map puts {module!r} on {device!r}: a device is a number or a name"
-            )
-    return dict(spread)
-
-
-def _endpoint(
-    model: str, base_url: str | Iterable[str] | None, api: str, tokenizer: str | None,
-    concurrency: int | None, requests: float | None, tokens_per_minute: float | None,
-    timeout: float, salt: bool,
-) -> EndpointSettings | None:  # fmt: skip
-    """How servers are to be asked; None for a model that is run here.
-
-    Without --base-url the address is OPENAI_BASE_URL's, as for every program with OpenAI's
-    client. Raises UsageError for what cannot be, and for manners where there is no server.
-    """
-    from ropewalk.proof.endpoint.subject import PREFIX, EndpointSettings
-
-    manners: dict[str, Any] = {
-        "api": api, "tokenizer": tokenizer, "concurrency": concurrency,
-        "requests_per_minute": requests, "tokens_per_minute": tokens_per_minute,
-        "timeout": timeout, "salt": salt,
-    }  # fmt: skip
-    urls = [base_url] if isinstance(base_url, str) else list(map(str, base_url or ()))
-    if model.startswith(PREFIX):
-        given = tuple(urls or filter(None, [os.environ.get("OPENAI_BASE_URL")]))
-        return EndpointSettings(given, **manners)
-    usual = EndpointSettings(("http://localhost/v1",))
-    changed = [name for name, value in manners.items() if value != getattr(usual, name)]
-    for name in ["base_url"] * bool(urls) + changed:
-        option = name.replace("_", "-")
-        raise UsageError(f"--{option} goes with a model at a server, like {PREFIX}NAME")
-    return None

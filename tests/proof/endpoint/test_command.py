@@ -15,11 +15,10 @@ from typing import Any
 
 import pytest
 
-from ropewalk.cli.prove import endpoint_settings
 from ropewalk.errors import StoreError, UsageError
 from ropewalk.proof.cells import Calibrate, Sharing
 from ropewalk.proof.endpoint.client import checked_url
-from ropewalk.proof.endpoint.subject import EndpointSettings
+from ropewalk.proof.endpoint.subject import EndpointSettings, endpoint_settings
 from ropewalk.proof.prove import prove
 from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.store import Store

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from secrets import randbelow
+from typing import Any
 
 from ropewalk.errors import ModelFileError, UsageError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Prompt
@@ -75,6 +77,35 @@ class EndpointSettings:
         ):
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise UsageError(f"{name} {value:g} is impossible: give a number above 0")
+
+
+def endpoint_settings(
+    model: str, base_urls: Iterable[str] | None, *, api: str = "auto",
+    tokenizer: str | None = None, concurrency: int | None = None,
+    requests_per_minute: float | None = None, tokens_per_minute: float | None = None,
+    timeout: float = 600.0, salt: bool = False,
+) -> EndpointSettings | None:  # fmt: skip
+    """How servers are to be asked; None for a model that is run here.
+
+    The rest are fields of `EndpointSettings`. Without addresses it is OPENAI_BASE_URL's, as for
+    every program with OpenAI's client. Raises UsageError for what cannot be, and for manners where
+    there is no server.
+    """
+    manners: dict[str, Any] = {
+        "api": api, "tokenizer": tokenizer, "concurrency": concurrency,
+        "requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute,
+        "timeout": timeout, "salt": salt,
+    }  # fmt: skip
+    urls = tuple(base_urls or ())
+    if model.startswith(PREFIX):
+        usual_address = os.environ.get("OPENAI_BASE_URL")
+        return EndpointSettings(urls or ((usual_address,) if usual_address else ()), **manners)
+    usual = EndpointSettings(("http://localhost/v1",))
+    changed = [name for name, value in manners.items() if value != getattr(usual, name)]
+    for name in ["base_url"] * bool(urls) + changed:
+        option = name.replace("_", "-")
+        raise UsageError(f"--{option} goes with a model at a server, like {PREFIX}NAME")
+    return None
 
 
 OPENINGS = (
