@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from ropewalk.extension.search.diary import Diary
+from ropewalk.extension.search.candidate import DivisorCandidate, fitted
 from ropewalk.extension.search.evolve import evolve
-from ropewalk.extension.search.genome import Genome, fitted
+from ropewalk.extension.search.log import SearchLog
 
 S = 4.0
 PAIRS = 8
@@ -20,21 +20,21 @@ SEEDS = {"linear": fitted([S] * PAIRS, 1.0, S), "none": fitted([1.0] * PAIRS, 1.
 IDENTITY = {"search": "made up"}
 
 
-def score(genome: Genome) -> tuple[float, float]:
+def score(candidate: DivisorCandidate) -> tuple[float, float]:
     """How near the divisors are to IDEAL; the loss grows with the amplitude."""
-    apart = sum((a - b) ** 2 for a, b in zip(genome.divisors, IDEAL, strict=True))
-    return -apart, 2.0 + (genome.amplitude - 1.0)
+    apart = sum((a - b) ** 2 for a, b in zip(candidate.divisors, IDEAL, strict=True))
+    return -apart, 2.0 + (candidate.amplitude - 1.0)
 
 
 def run(folder: Path, tries: int, seconds: float = 0.0) -> list[str]:
-    """The lines of the diary at the end of the search."""
+    """The lines of the log at the end of the search."""
 
-    def slowly(genome: Genome) -> tuple[float, float]:
+    def slowly(candidate: DivisorCandidate) -> tuple[float, float]:
         time.sleep(seconds)
-        return score(genome)
+        return score(candidate)
 
-    with Diary(folder, IDENTITY) as diary:
-        evolve(diary, SEEDS, slowly, S, seed=3, most_loss=2.05, tries=tries)
+    with SearchLog(folder, IDENTITY) as log:
+        evolve(log, SEEDS, slowly, S, seed=3, most_loss=2.05, tries=tries)
     return (folder / "search.jsonl").read_text().splitlines()
 
 

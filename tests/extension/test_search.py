@@ -1,4 +1,4 @@
-"""The search without a model: its space, its diary, what a kill leaves, what it finds."""
+"""The search without a model: its space, its log, what a kill leaves, what it finds."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.errors import StoreError
-from ropewalk.extension.search.diary import DIARY, Diary, Tried
+from ropewalk.extension.search.candidate import DivisorCandidate, crossed, fitted, mutated
 from ropewalk.extension.search.evolve import best, evolve
-from ropewalk.extension.search.genome import Genome, crossed, fitted, mutated
+from ropewalk.extension.search.log import SEARCH_LOG, SearchLog, Tried
 from ropewalk.extension.search.verdict import Agreement, Verdict, agreement, gap_difference
 from ropewalk.extension.skip import Gap
 from ropewalk.proof.cells import Answer, Cell, Outcome, Row
@@ -40,9 +40,9 @@ def program() -> Any:
     return module
 
 
-def in_the_space(genome: Genome, s: float) -> bool:
-    rises = all(a <= b for a, b in pairwise(genome.divisors))
-    return rises and all(1.0 <= d <= 1.25 * s + 1e-6 for d in genome.divisors)
+def in_the_space(candidate: DivisorCandidate, s: float) -> bool:
+    rises = all(a <= b for a, b in pairwise(candidate.divisors))
+    return rises and all(1.0 <= d <= 1.25 * s + 1e-6 for d in candidate.divisors)
 
 
 @given(
@@ -64,22 +64,22 @@ def test_children_never_leave_the_space(values: list[float], s: float, seed: int
 def test_divisors_that_are_in_the_space_stay_as_they_are() -> None:
     # YaRN's for Qwen2.5 at 4 times, rounded to the step.
     published = (1.0, 1.05, 1.28, 1.66, 2.34, 3.4, 4.0)
-    assert fitted(published, 1.1386, 4.0) == Genome(published, 1.1386)
+    assert fitted(published, 1.1386, 4.0) == DivisorCandidate(published, 1.1386)
 
 
 def test_a_search_betters_every_seed_and_keeps_short_text(tmp_path: Path) -> None:
     made = program()
-    with Diary(tmp_path, made.IDENTITY) as diary:
-        found = evolve(diary, made.SEEDS, made.score, made.S, seed=0, most_loss=2.05, tries=400)
-    start = max(made.score(genome)[0] for genome in made.SEEDS.values())
+    with SearchLog(tmp_path, made.IDENTITY) as log:
+        found = evolve(log, made.SEEDS, made.score, made.S, seed=0, most_loss=2.05, tries=400)
+    start = max(made.score(candidate)[0] for candidate in made.SEEDS.values())
     assert found.score > start / 10
     assert found.loss <= 2.05
-    assert found == best(diary.tried, 2.05)
-    assert len({each.genome for each in diary.tried}) == 400
+    assert found == best(log.tried, 2.05)
+    assert len({each.candidate for each in log.tried}) == 400
 
 
 def test_a_try_that_costs_short_text_ranks_behind_any_that_does_not() -> None:
-    cheap, dear = (Tried(Genome((1.0,)), score, loss, "child") for score, loss in
+    cheap, dear = (Tried(DivisorCandidate((1.0,)), score, loss, "child") for score, loss in
                    ((-9.0, 2.0), (-1.0, 2.2)))  # fmt: skip
     assert best([dear, cheap], 2.1) == cheap
     assert best([dear, cheap], 2.3) == dear
@@ -90,15 +90,15 @@ def test_a_search_killed_at_any_moment_goes_on_as_if_it_had_not_been(tmp_path: P
     expected = made.run(tmp_path / "whole", 30)
     folder = tmp_path / "killed"
     process = subprocess.Popen([sys.executable, str(PROGRAM), str(folder), "30", "0.2"])
-    diary = folder / DIARY
+    log = folder / SEARCH_LOG
     end = time.monotonic() + 120
-    while not diary.exists() or len(diary.read_bytes().splitlines()) < 6:
+    while not log.exists() or len(log.read_bytes().splitlines()) < 6:
         assert process.poll() is None
         assert time.monotonic() < end
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    kept = diary.read_text().splitlines()
+    kept = log.read_text().splitlines()
     assert 6 <= len(kept) < 31
     assert made.run(folder, 30) == expected
     assert expected[: len(kept)] == kept
@@ -107,17 +107,17 @@ def test_a_search_killed_at_any_moment_goes_on_as_if_it_had_not_been(tmp_path: P
 def test_half_a_line_is_taken_away_and_tried_again(tmp_path: Path) -> None:
     made = program()
     expected = made.run(tmp_path, 12)
-    path = tmp_path / DIARY
+    path = tmp_path / SEARCH_LOG
     whole = path.read_bytes()
     for cut in (len(whole) - 1, len(whole) - 40, 5):
         path.write_bytes(whole[:cut])
         assert made.run(tmp_path, 12) == expected
 
 
-def test_a_full_disk_is_a_clear_error_and_the_diary_stays_whole(tmp_path: Path) -> None:
+def test_a_full_disk_is_a_clear_error_and_the_log_stays_whole(tmp_path: Path) -> None:
     made = program()
     made.run(tmp_path, 4)
-    path = tmp_path / DIARY
+    path = tmp_path / SEARCH_LOG
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -131,23 +131,23 @@ def test_a_full_disk_is_a_clear_error_and_the_diary_stays_whole(tmp_path: Path) 
     assert path.read_bytes() == before
 
 
-def test_another_search_and_a_damaged_diary_are_named(tmp_path: Path) -> None:
+def test_another_search_and_a_damaged_log_are_named(tmp_path: Path) -> None:
     made = program()
     made.run(tmp_path, 3)
     with pytest.raises(StoreError, match="holds another search"):
-        Diary(tmp_path, {"search": "of another model"})
-    path = tmp_path / DIARY
+        SearchLog(tmp_path, {"search": "of another model"})
+    path = tmp_path / SEARCH_LOG
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0], '{"divisors": 3}', lines[2]]) + "\n")
     with pytest.raises(StoreError, match="damaged"):
-        Diary(tmp_path, made.IDENTITY)
+        SearchLog(tmp_path, made.IDENTITY)
     assert json.loads(lines[0])["search"] == made.IDENTITY
 
 
-def test_a_diary_has_one_writer(tmp_path: Path) -> None:
+def test_a_log_has_one_writer(tmp_path: Path) -> None:
     made = program()
-    with Diary(tmp_path, made.IDENTITY), pytest.raises(StoreError, match="another run"):
-        Diary(tmp_path, made.IDENTITY)
+    with SearchLog(tmp_path, made.IDENTITY), pytest.raises(StoreError, match="another run"):
+        SearchLog(tmp_path, made.IDENTITY)
 
 
 def gaps(values: dict[tuple[int, float], float]) -> list[Gap]:

@@ -158,7 +158,7 @@ def test_a_search_that_does_not_beat_the_closed_form_leaves_it(
     assert forced.after is not None
     (_, rotary), *_ = forced.after.rotary_groups()
     assert isinstance(rotary.scaling, LongRope)
-    assert rotary.scaling.long_factor == found.found.best.genome.divisors
+    assert rotary.scaling.long_factor == found.found.best.candidate.divisors
     assert (tmp_path / "work" / "search.jsonl").read_text().splitlines() == lines
 
 

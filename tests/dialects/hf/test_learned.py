@@ -6,7 +6,8 @@ import pytest
 import torch
 from transformers import CONFIG_MAPPING, AutoModel
 
-from ropewalk.dialects.hf.families import FACTS, LearnedFacts, learned_offset
+from ropewalk.dialects.hf.defaults import LearnedFacts
+from ropewalk.dialects.hf.families import FACTS, learned_offset
 
 KNOWN = {name: facts for name, facts in FACTS.items() if isinstance(facts, LearnedFacts)}
 

@@ -1,5 +1,5 @@
-"""Divisors of one's own: an evolutionary search, its diary, and the test that it has to pass.
+"""Divisors of one's own: an evolutionary search, its log, and the test that it has to pass.
 
-`run` is the way in, `genome` what is searched, `evolve` the search without a model, `verdict` the
-test against the best closed form on prompts that the search has not seen.
+`run` is the way in, `candidate` what is searched, `evolve` the search without a model, `verdict`
+the test against the best closed form on prompts that the search has not seen.
 """

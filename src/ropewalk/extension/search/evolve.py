@@ -10,19 +10,19 @@ import time
 from collections.abc import Callable, Mapping
 from random import Random
 
-from ropewalk.extension.search.diary import Diary, Tried
-from ropewalk.extension.search.genome import Genome, crossed, mutated
+from ropewalk.extension.search.candidate import DivisorCandidate, crossed, mutated
+from ropewalk.extension.search.log import SearchLog, Tried
 
 PARENTS = 12
 """The best so far, from which children are made."""
 
-Scorer = Callable[[Genome], tuple[float, float]]
-"""Score (nats, higher is better) and loss of short text (nats) of a genome."""
+Scorer = Callable[[DivisorCandidate], tuple[float, float]]
+"""Score (nats, higher is better) and loss of short text (nats) of a candidate."""
 
 
 def evolve(
-    diary: Diary,
-    seeds: Mapping[str, Genome],
+    log: SearchLog,
+    seeds: Mapping[str, DivisorCandidate],
     score: Scorer,
     s: float,
     *,
@@ -40,23 +40,23 @@ def evolve(
     """
     if tries is None and deadline is None:
         raise ValueError("a search needs an end: a number of tries, or a deadline")
-    known = {each.genome for each in diary.tried}
-    for name, genome in seeds.items():
-        if genome not in known:
-            _try(diary, genome, name, score, tell)
-            known.add(genome)
+    known = {each.candidate for each in log.tried}
+    for name, candidate in seeds.items():
+        if candidate not in known:
+            _try(log, candidate, name, score, tell)
+            known.add(candidate)
     longest = 0.0
-    while tries is None or len(diary.tried) < tries:
+    while tries is None or len(log.tried) < tries:
         begun = time.monotonic()
         if deadline is not None and begun + longest >= deadline:
             break
-        child = _child(diary.tried, known, s, seed, most_loss)
+        child = _child(log.tried, known, s, seed, most_loss)
         if child is None:
             break
-        _try(diary, child, "child", score, tell)
+        _try(log, child, "child", score, tell)
         known.add(child)
         longest = max(longest, time.monotonic() - begun)
-    return best(diary.tried, most_loss)
+    return best(log.tried, most_loss)
 
 
 def best(tried: list[Tried], most_loss: float) -> Tried:
@@ -69,18 +69,22 @@ def _rank(tried: Tried, most_loss: float) -> tuple[bool, float]:
 
 
 def _try(
-    diary: Diary, genome: Genome, source: str, score: Scorer, tell: Callable[[Tried, int], None]
+    log: SearchLog,
+    candidate: DivisorCandidate,
+    source: str,
+    score: Scorer,
+    tell: Callable[[Tried, int], None],
 ) -> None:
-    value, loss = score(genome)
-    tried = Tried(genome, value, loss, source)
-    diary.add(tried)
-    tell(tried, len(diary.tried))
+    value, loss = score(candidate)
+    tried = Tried(candidate, value, loss, source)
+    log.add(tried)
+    tell(tried, len(log.tried))
 
 
 def _child(
-    tried: list[Tried], known: set[Genome], s: float, seed: int, most_loss: float
-) -> Genome | None:
-    """A genome that was not tried yet; None where none could be made, in a space of a few."""
+    tried: list[Tried], known: set[DivisorCandidate], s: float, seed: int, most_loss: float
+) -> DivisorCandidate | None:
+    """A candidate that was not tried yet; None where none could be made, in a space of a few."""
     parents = sorted(tried, key=lambda each: _rank(each, most_loss), reverse=True)[:PARENTS]
     random = Random(f"{seed}/{len(tried)}")
     for _ in range(1000):
@@ -88,7 +92,7 @@ def _child(
         first, second = (
             min(random.randrange(len(parents)), random.randrange(len(parents))) for _ in range(2)
         )
-        one, other = parents[first].genome, parents[second].genome
+        one, other = parents[first].candidate, parents[second].candidate
         child = crossed(one, other, s, random) if random.random() < 0.5 else one
         child = mutated(child, s, random)
         if child not in known:

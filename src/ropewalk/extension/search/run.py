@@ -22,9 +22,9 @@ from ropewalk.extension.methods import (
     trained_length,
 )
 from ropewalk.extension.score import SHIPPED, Bench, Candidate, Grid
-from ropewalk.extension.search.diary import Diary, Tried
+from ropewalk.extension.search.candidate import DivisorCandidate, fitted
 from ropewalk.extension.search.evolve import evolve
-from ropewalk.extension.search.genome import Genome, fitted
+from ropewalk.extension.search.log import SearchLog, Tried
 from ropewalk.extension.search.verdict import Verdict, agreement, gap_difference
 from ropewalk.extension.skip import DEPTHS, Gap, SkipProbe
 from ropewalk.models.rotary_tables import install, schedule_fingerprint
@@ -96,7 +96,7 @@ class Search:
         """Search until `tries` tries or its share of the time, then put the best to the test.
 
         `tell` is told what begins, and `tried` what came of each try.
-        Raises StoreError for a diary that cannot be written or is another search's.
+        Raises StoreError for a log that cannot be written or is another search's.
         """
         closed_forms = [Stretch(form, room) for form in self._forms for room in HEADROOMS]
         ends = None
@@ -104,9 +104,9 @@ class Search:
             now = time.monotonic()
             ends = now + SEARCH_SHARE * (deadline - now)
         tell("searching divisors")
-        with Diary(folder, self._identity()) as diary:
+        with SearchLog(folder, self._identity()) as log:
             best = evolve(
-                diary,
+                log,
                 self._seeds(closed_forms),
                 self._score,
                 self._s,
@@ -118,23 +118,23 @@ class Search:
                     f"try {n} ({made.source}): {made.score:.2f} nats, short text {made.loss:.4f}"
                 ),
             )
-            count = len(diary.tried)
+            count = len(log.tried)
         tell("scoring the closed forms as engines have them")
         table = [(each.name, *self._measured(self._stretches.by(each))) for each in closed_forms]
         by_name = {each.name: each for each in closed_forms}
         able = [row for row in table if row[2] <= (1 + TOLERANCE) * self._before] or table
         closed = by_name[max(able, key=lambda row: row[1])[0]]
         worst = by_name[min(table, key=lambda row: row[1])[0]]
-        verdict = self._verdict(best.genome, closed, worst, grid, deadline, tell)
+        verdict = self._verdict(best.candidate, closed, worst, grid, deadline, tell)
         return Found(closed, best, count, verdict, tuple(table))
 
     def stretch(self, found: Found, *, force: bool = False) -> Stretch:
         """What is to be written: the closed form unless it was beaten, or `force` is given."""
         if not (found.verdict.wins or force):
             return found.closed
-        return Stretch(searched(found.best.genome.divisors, found.best.genome.amplitude))
+        return Stretch(searched(found.best.candidate.divisors, found.best.candidate.amplitude))
 
-    def _seeds(self, closed_forms: Sequence[Stretch]) -> dict[str, Genome]:
+    def _seeds(self, closed_forms: Sequence[Stretch]) -> dict[str, DivisorCandidate]:
         """The closed forms, as far as the space holds them."""
         (_, plain), *_ = self._bench.spec.rotary_groups()
         seeds = {}
@@ -144,13 +144,13 @@ class Search:
             seeds[each.name] = fitted(divisors, amplitude, self._s)
         return seeds
 
-    def _spec(self, candidate: Genome) -> PositionSpec:
+    def _spec(self, candidate: DivisorCandidate) -> PositionSpec:
         # Each is tried once, and there are thousands: nothing is kept.
         method = searched(candidate.divisors, candidate.amplitude)
         return extended(self._bench.spec, self._stretches.target, method)
 
-    def _score(self, genome: Genome) -> tuple[float, float]:
-        return self._measured(self._spec(genome))
+    def _score(self, candidate: DivisorCandidate) -> tuple[float, float]:
+        return self._measured(self._spec(candidate))
 
     def _measured(self, spec: PositionSpec) -> tuple[float, float]:
         """The mean over gaps, and the loss of short text."""
@@ -165,7 +165,7 @@ class Search:
 
     def _verdict(
         self,
-        genome: Genome,
+        candidate: DivisorCandidate,
         closed: Stretch,
         worst: Stretch,
         grid: Grid,
@@ -176,10 +176,10 @@ class Search:
 
         The closed form that did worst and the model as it is are there for the contrast.
         """
-        tag = schedule_fingerprint(self._spec(genome))[:8]
+        tag = schedule_fingerprint(self._spec(candidate))[:8]
         specs = {
             closed.name: self._stretches.by(closed),
-            f"search {tag}": self._spec(genome),
+            f"search {tag}": self._spec(candidate),
             SHIPPED: self._bench.spec,
             worst.name: self._stretches.by(worst),
         }

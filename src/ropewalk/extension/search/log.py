@@ -15,28 +15,28 @@ from types import TracebackType
 from typing import Self
 
 from ropewalk.errors import StoreError
-from ropewalk.extension.search.genome import Genome
+from ropewalk.extension.search.candidate import DivisorCandidate
 from ropewalk.proof.lock import FolderLock
 from ropewalk.short import short
 
-DIARY = "search.jsonl"
+SEARCH_LOG = "search.jsonl"
 
 
 @short
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A genome and what it scored. `source` is a method's name, or "child".
+    """A candidate and what it scored. `source` is a method's name, or "child".
 
     `score` is the mean log-probability of the needles in nats, `loss` that of short text.
     """
 
-    genome: Genome
+    candidate: DivisorCandidate
     score: float
     loss: float
     source: str
 
 
-class Diary:
+class SearchLog:
     """The tries of one search, oldest first; one process at a time. A context manager."""
 
     def __init__(self, folder: Path, identity: Mapping[str, object]) -> None:
@@ -46,7 +46,7 @@ class Diary:
         except OSError as error:
             raise _cannot(folder, error) from error
         self._lock = FolderLock.take(folder)
-        self._path = folder / DIARY
+        self._path = folder / SEARCH_LOG
         self.tried: list[Tried] = []
         try:
             self._open(json.loads(json.dumps(identity)))
@@ -58,8 +58,8 @@ class Diary:
         """Keep a try. Raises StoreError when it cannot be kept; the file is then as before."""
         self._append(
             {
-                "divisors": list(tried.genome.divisors),
-                "amplitude": tried.genome.amplitude,
+                "divisors": list(tried.candidate.divisors),
+                "amplitude": tried.candidate.amplitude,
                 "score": tried.score,
                 "loss": tried.loss,
                 "source": tried.source,
@@ -133,8 +133,8 @@ def _read(values: Mapping[str, object]) -> Tried:
     if not isinstance(divisors, list):
         raise TypeError("divisors are a list")
     score, loss, amplitude = (float(str(values[key])) for key in ("score", "loss", "amplitude"))
-    genome = Genome(tuple(float(each) for each in divisors), amplitude)
-    return Tried(genome, score, loss, str(values["source"]))
+    candidate = DivisorCandidate(tuple(float(each) for each in divisors), amplitude)
+    return Tried(candidate, score, loss, str(values["source"]))
 
 
 def _cannot(path: Path, error: OSError) -> StoreError:

@@ -22,36 +22,38 @@ LOUDEST = 1.5
 
 @short
 @dataclass(frozen=True, slots=True)
-class Genome:
+class DivisorCandidate:
     """Divisors, fastest pair first, and what multiplies cos and sin."""
 
     divisors: tuple[float, ...]
     amplitude: float = 1.0
 
 
-def fitted(divisors: Sequence[float], amplitude: float, s: float) -> Genome:
-    """The nearest genome of the space: within its bounds, on its steps, and never falling."""
+def fitted(divisors: Sequence[float], amplitude: float, s: float) -> DivisorCandidate:
+    """The nearest candidate of the space: within its bounds, on its steps, and never falling."""
     found: list[float] = []
     for divisor in divisors:
         held = min(max(divisor, 1.0), REACH * s)
         rounded = min(round(held / STEP) * STEP, REACH * s)
         found.append(round(max([rounded, *found[-1:]]), 6))
-    return Genome(tuple(found), round(min(max(amplitude, 1.0), LOUDEST), 4))
+    return DivisorCandidate(tuple(found), round(min(max(amplitude, 1.0), LOUDEST), 4))
 
 
-def crossed(one: Genome, other: Genome, s: float, random: Random) -> Genome:
+def crossed(
+    one: DivisorCandidate, other: DivisorCandidate, s: float, random: Random
+) -> DivisorCandidate:
     """The fast pairs of one and the slow pairs of the other, and the amplitude of either."""
     cut = random.randrange(1, max(2, len(one.divisors)))
     joined = (*one.divisors[:cut], *other.divisors[cut:])
     return fitted(joined, random.choice((one, other)).amplitude, s)
 
 
-def mutated(genome: Genome, s: float, random: Random) -> Genome:
+def mutated(candidate: DivisorCandidate, s: float, random: Random) -> DivisorCandidate:
     """One to three neighbouring runs of pairs, each raised or lowered by the same amount.
 
     An amount is up to a third of the space's height; every fourth child has another amplitude.
     """
-    divisors = list(genome.divisors)
+    divisors = list(candidate.divisors)
     for _ in range(random.randint(1, 3)):
         first = random.randrange(len(divisors))
         width = random.randint(1, max(1, len(divisors) // 4))
@@ -62,7 +64,7 @@ def mutated(genome: Genome, s: float, random: Random) -> Genome:
         if amount < 0:
             floor = max(1.0, divisors[first])
             divisors[:first] = [min(each, floor) for each in divisors[:first]]
-    amplitude = genome.amplitude
+    amplitude = candidate.amplitude
     if random.random() < 0.25:
         amplitude += random.gauss(0.0, 0.03)
     return fitted(divisors, amplitude, s)
