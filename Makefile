@@ -29,11 +29,11 @@ demo: .venv/.run
 # A process per core, each with one thread: most tests compute on one. What shares a file shares
 # what it set up.
 test: .venv/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # Without real models and the files of tests/slow.txt: two minutes on two cores.
 test-fast: .venv/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m 'not conformance and not model and not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not conformance and not model and not slow'
 
 lint: .venv/.dev
 	$(BIN)/ruff check

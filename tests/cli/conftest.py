@@ -73,7 +73,9 @@ def run(tmp_path: Path) -> Run:
     ) -> subprocess.CompletedProcess[str]:
         words = list(map(str, arguments))
         surroundings = environment(tmp_path / "cache", **(env or {}))
-        if before is None and not env and sys.platform != "win32":
+        at_start = ("PYTHON", "LC_", "LANG", "HF_", "OMP_")
+        cold = before is not None or any(name.startswith(at_start) for name in env or ())
+        if not cold and sys.platform != "win32":
             return processes.ran(words, tmp_path, surroundings, timeout)
         return subprocess.run(
             [sys.executable, "-m", "ropewalk", *words],
