@@ -118,7 +118,7 @@ def _warm() -> socket.socket:
     ours, theirs = socket.socketpair()
     surroundings = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
     server = subprocess.Popen(
-        [sys.executable, "-m", "tests.warm"], stdin=theirs, cwd=ROOT, env=surroundings
+        [sys.executable, "-m", "tests.warm"], stdin=theirs.fileno(), cwd=ROOT, env=surroundings
     )
     theirs.close()
 

@@ -61,11 +61,11 @@ def serve(channel: socket.socket) -> Asked:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ends: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([channel, awake], [], [])
+        ready, _, _ = select.select([channel.fileno(), awake], [], [])
         if awake in ready:
             os.read(awake, 1000)
             _tell_of_ended(ends)
-        if channel not in ready:
+        if channel.fileno() not in ready:
             continue
         message, files, _, _ = socket.recv_fds(channel, 1 << 20, STREAMS + 1)
         if not message:
