@@ -1,4 +1,4 @@
-"""Results as people read them: one document a result, rendered for a terminal, a page, or JSON.
+"""Results as people read them: one document per result, rendered for a terminal, a page, or JSON.
 
 `document_of` finds the function that makes a result's document: `document` of the file that
 `HOMES` names for it. `terminal`, `html` and `as_json` render any document. A file of this room is

@@ -100,7 +100,7 @@ def _limits(audit: Audit, part: RotaryAudit) -> Iterator[Detail]:
         yield Detail(
             "critical dim.",
             f"{part.critical_dimension} of {part.rotary.rotary_dim} channels: those below make a "
-            f"full turn within {trained} tokens at the base alone",
+            f"full rotation within {trained} tokens at the base alone",
             part.critical_dimension,
         )
     if part.horizon is not None:
@@ -120,7 +120,7 @@ def _horizon_words(horizon: Horizon) -> str:
 
 
 def pair_table(rows: Sequence[tuple[PairRow, str]]) -> Table:
-    """Rotary pairs, each with why it is shown; wavelength in tokens, turns within the trained
+    """Rotary pairs, each with why it is shown; wavelength in tokens, rotations within the trained
     length. What other columns give by arithmetic is left out for want of room.
     """
     columns = (
@@ -129,12 +129,12 @@ def pair_table(rows: Sequence[tuple[PairRow, str]]) -> Table:
         Column("scaled", 11, lambda row: row[0].inv_freq, "{:.4e}"),
         Column("wavelength", 14, lambda row: row[0].wavelength, _wavelength),
         Column("divisor", 9, lambda row: row[0].divisor, "{:.5g}"),
-        Column("turns", 11, lambda row: row[0].turns, "{:,.3f}", absent=""),
+        Column("rotations", 11, lambda row: row[0].rotations, "{:,.3f}", absent=""),
         Column("new", 5, lambda row: row[0].unseen, lambda new: "yes" if new else "no", absent=""),
         Column("", 0, lambda row: row[1], align="<", key="note"),
     )
     return Table(
-        columns, rows, less=("", "rad/token", "turns", "scaled"), head="dim", key="pairs"
+        columns, rows, less=("", "rad/token", "rotations", "scaled"), head="dim", key="pairs"
     )  # fmt: skip
 
 

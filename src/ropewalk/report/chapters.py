@@ -78,7 +78,7 @@ def map_of(chapter: Chapter, story: Story) -> HeatMap:
 def loss_chart(story: Story) -> Chart:
     """The loss by step."""
     losses = [step.loss for step in story.steps]
-    lead = f"{losses[0]:.2f} to {losses[-1]:.2f} nats a token"
+    lead = f"{losses[0]:.2f} to {losses[-1]:.2f} nats per token"
     points = tuple((float(step), loss) for step, loss in enumerate(losses, 1))
     ticks = ((1.0, "1"), (float(len(losses)), f"step {len(losses)}"))
     title = f"Loss over {len(losses)} steps of tuning"
@@ -153,7 +153,7 @@ def _schedule(chapter: Chapter) -> str:
 
 
 def values(story: Story) -> dict[str, object]:
-    """All figures of the story as plain values. Losses in nats a token, by step."""
+    """All figures of the story as plain values. Losses in nats per token, by step."""
     return {
         "schema": "ropewalk.demo.full/1",
         "trained": story.trained,

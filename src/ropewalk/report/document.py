@@ -1,6 +1,6 @@
 """A result as one document: headings, facts, tables, sentences, maps and charts.
 
-A result's report is one function from the result to a `Document`, in one file a result. What it
+A result's report is one function from the result to a `Document`, in one file per result. What it
 looks like is no concern of that function: `lines` lays a document out for a terminal, `page` makes
 one HTML file of it, `values` plain JSON values. Text goes in as it is; each renderer makes it
 safe, so that nothing from a file can paint a terminal or enter a page's markup.
@@ -116,7 +116,7 @@ class Column:
 @short
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Objects, a row each. Columns that do not fit side by side go on below, each with the first.
+    """Objects, one per row. Columns that do not fit side by side go on below, each with the first.
 
     `words`: the last column is words, which are wrapped in what room is left. `less`: columns, by
     name, that a narrow terminal does without, the first to go first; `key` names the table among

@@ -36,7 +36,7 @@ def _blocks(found: TableComparison, names: tuple[str, str], top: int) -> Iterato
         yield ""
         yield _said(
             f"Rows of {found.one.width:,} and {found.other.width:,} numbers cannot be set against "
-            "each other, nor turned into each other; what is left to compare is who a token's "
+            "each other, nor rotated onto each other; what is left to compare is who a token's "
             "neighbours are."
         )
     else:
@@ -46,7 +46,7 @@ def _blocks(found: TableComparison, names: tuple[str, str], top: int) -> Iterato
         if len(found.kept) <= found.one.width:
             yield _said(
                 f"Beware: {len(found.kept):,} tokens in {found.one.width:,} dimensions can be "
-                "turned onto almost anything; what is left says little."
+                "rotated onto almost anything; what is left says little."
             )
     yield from _overlap(found, top)
 

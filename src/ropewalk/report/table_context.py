@@ -88,7 +88,7 @@ def _blocks(meaning: Meaning) -> Iterator[Block]:
 
 
 def _layers(meaning: Meaning) -> Iterator[Block]:
-    """A layer a line; in a terminal with room for it, what is plotted stands beside the numbers."""
+    """One line per layer; in a terminal with room, the plot stands beside the numbers."""
     table, paired = rows(meaning), meaning.senses is None
 
     def column(head: str, name: str) -> Column:

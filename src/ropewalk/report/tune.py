@@ -78,7 +78,7 @@ def _losses(done: Tuned) -> Iterator[Block]:
 
 
 def loss_chart(done: Tuned) -> Chart:
-    """Loss of every step in nats a token, a line for each length of row."""
+    """Loss of every step in nats per token, a line for each length of row."""
     lengths = sorted({each.length for each in done.steps}, reverse=True)
     lines = tuple(
         ChartLine(

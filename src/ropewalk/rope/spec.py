@@ -43,8 +43,8 @@ class RotarySpec:
 
     Raises ScheduleError with field, value and remedy: a rotary_dim that is odd or above head_dim,
     a rope_theta of 1 or less, sections that do not sum to the pairs or cannot be dealt out in
-    rotates, turns without sections, divisors that are not one for each pair, a proportional scaling
-    on part of a head.
+    turns, an interleaved layout of no sections, divisors that are not one per pair, a proportional
+    scaling on part of a head.
     """
 
     head_dim: int
