@@ -9,8 +9,13 @@ import pytest
 from rich.console import Console
 
 from ropewalk.findings import audit
-from ropewalk.report.audit import document
-from ropewalk.report.audit_words import encoding_words, layers_words, scaling_words, softmax_words
+from ropewalk.report.audit import (
+    document,
+    encoding_words,
+    layers_words,
+    scaling_words,
+    softmax_words,
+)
 from ropewalk.report.lines import print_blocks, text_lines
 from ropewalk.rope.schedules import UNSCALED, Llama3, LongRope, PairDivisors, UnknownScaling, Yarn
 from ropewalk.rope.spec import (

@@ -3,7 +3,7 @@
 `document_of` finds the function that makes a result's document: `document` of the file that
 `HOMES` names for it. `terminal`, `html` and `as_json` render any document. A file of this room is
 a result (`audit`, `proof`, `extension`, ...) or one of the renderers' parts: `document` is the
-model, `lines` and `map_lines` the terminal, `page`, `chart` and `map_svg` the page, `values` the
+model, `lines` and `map_lines` the terminal, `page` and `svg` the page, `values` the
 plain values, `text` makes anything from a file safe to print and breaks it into lines. Nothing is
 measured here.
 """

@@ -343,6 +343,23 @@ class Document:
         yield from _tables(self.blocks)
 
 
+def plot(marks: Mapping[str, Callable[[Any], float | None]], low: float, room: int = 30) -> Column:
+    """A column that plots values from `low` to 1, a character each; of two in one place the first
+    is seen. Its head is the scale.
+    """
+
+    def plotted(row: object) -> str:
+        line = [" "] * room
+        for mark, of in reversed(marks.items()):
+            value = of(row)
+            if value is not None:
+                line[round((value - low) / (1.0 - low) * (room - 1))] = mark
+        return "".join(line).rstrip()
+
+    scale = f"{f'{low:.1f}'.ljust(room - 3)}1.0"
+    return Column(scale, room + 2, plotted, align="<", key="plot")
+
+
 def on_page(*blocks: Block) -> On:
     """Blocks that a terminal has no use for."""
     return On("page", blocks)

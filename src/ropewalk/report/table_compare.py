@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.report.document import Block, Column, Document, Heading, Prose, Table, on_page
 from ropewalk.report.table_words import clipped
+from ropewalk.report.text import listed
 
 if TYPE_CHECKING:
     from ropewalk.tables.movement import Movement, TableComparison
@@ -70,11 +71,10 @@ def _coverage(found: TableComparison) -> Iterator[Block]:
         )
     for pairs, words in ((found.zero, "all zeros"), (found.not_finite, "NaN or infinity")):
         if pairs:
-            first = ", ".join(found.label(pair) for pair in pairs[:5])
-            more = ", ..." if len(pairs) > 5 else ""
+            first = listed(map(found.label, pairs), 5)
             yield _said(
                 f"{len(pairs):,} of them are rows of {words} in a table, and are left out of what "
-                f"follows: {first}{more}"
+                f"follows: {first}"
             )
 
 
