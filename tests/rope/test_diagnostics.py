@@ -153,7 +153,7 @@ def test_a_horizon_at_or_past_the_limit_is_not_reported() -> None:
     assert similarity_horizon(inv, 1708) == 1707
 
 
-def test_a_head_that_turns_half_of_its_channels_or_fewer_has_no_horizon() -> None:
+def test_a_head_that_rotates_half_of_its_channels_or_fewer_has_no_horizon() -> None:
     inv = plain_inv_freq(1e4, 64)
     assert similarity_horizon(inv, 1 << 17, still_pairs=32) is None
     assert similarity_horizon(inv, 1 << 17) == 725
@@ -164,7 +164,7 @@ def _turned(scaling: Scaling, trained: int, claimed: int, window: Window | None 
     return sum(bool(row.unseen) for row in rows)
 
 
-def test_without_scaling_every_pair_short_of_a_turn_meets_new_angles() -> None:
+def test_without_scaling_every_pair_short_of_a_rotation_meets_new_angles() -> None:
     # Llama-2: d_extra 92 of 128 channels, so 64 - 46 pairs never closed the circle.
     assert _turned(Unscaled(), 4096, 8192) == 18
     assert _turned(Unscaled(), 4096, 4096) == 0

@@ -20,7 +20,7 @@ from ropewalk.rope.sections import SectionLayout, pair_axes
 from ropewalk.short import short
 
 Layout = Literal["half", "interleaved"]
-"""How channels pair up: (i, i + rotary_dim / 2), or (2i, 2i + 1)."""
+"""How channels pair up: (i, i + rotary_dim / 2), NeoX style, or (2i, 2i + 1), GPT-J style."""
 
 Placement = Literal["first", "last"]
 """Which channels of a head are rotated where not all are: its first, or its last.
