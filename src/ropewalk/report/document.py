@@ -350,7 +350,7 @@ def plot(marks: Mapping[str, Callable[[Any], float | None]], low: float, room: i
 
     def plotted(row: object) -> str:
         line = [" "] * room
-        for mark, of in reversed(marks.items()):
+        for mark, of in reversed(tuple(marks.items())):
             value = of(row)
             if value is not None:
                 line[round((value - low) / (1.0 - low) * (room - 1))] = mark

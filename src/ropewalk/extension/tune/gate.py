@@ -115,7 +115,7 @@ class Gate:
 
     @property
     def change(self) -> float:
-        """Nats a token that the loss rose by."""
+        """Nats per token that the loss rose by."""
         return self.after - self.before
 
     @property
