@@ -11,6 +11,7 @@ from typing import assert_never
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
 from ropewalk.dialects.hf.length_keys import ORIGINAL
+from ropewalk.dialects.hf.measured import BASE, nested_outcome
 from ropewalk.rope.schedules import (
     UNSCALED,
     DynamicNtk,
@@ -120,6 +121,21 @@ def gguf_without_scaling(given: Given) -> Effect | None:
     return replace(unscaled(given), rules=(rule,))
 
 
+def before_5(given: Given) -> Effect | None:
+    """GGUF files, and dictionaries by kind of layer, of which most classes know nothing."""
+    dropped = gguf_without_scaling(given)
+    outcome = nested_outcome(given.model_type) if given.nested else ""
+    if dropped is not None or outcome in ("", "computed"):
+        return dropped
+    if not outcome.startswith(BASE):
+        rule = f"stops with {outcome}: this class knows no dictionaries by kind of layer"
+        return Effect(None, rules=(rule,))
+    base = outcome.removeprefix(BASE)
+    rule = f"dictionaries by kind of layer are not read: base {base}, and no scaling"
+    plain = replace(given.rotary, rope_theta=float(base), scaling=UNSCALED)
+    return Effect(plain, given.trained, rules=(rule,))
+
+
 def before_4(given: Given) -> Effect | None:
     """Files that speak only of rope_parameters say nothing to version 4."""
     dropped = gguf_without_scaling(given)
@@ -165,5 +181,5 @@ def rule_4(given: Given) -> Effect:
             return rule_5(given)
 
 
-TRANSFORMERS_5 = Engine("transformers 5.24", rule_5, gguf_without_scaling)
+TRANSFORMERS_5 = Engine("transformers 5.24", rule_5, before_5)
 TRANSFORMERS_4 = Engine("transformers 4.57", rule_4, before_4)

@@ -92,6 +92,25 @@ def _factor(
     if multiplier is not None and model_type.startswith("granite"):
         rule = f"attention_multiplier {multiplier:g} in place of 1/sqrt({head_dim})"
         return multiplier * math.sqrt(head_dim), rule
+    return _measured_factor(config, facts, head_dim)
+
+
+def _measured_factor(config: Section, facts: RotaryFacts, head_dim: int) -> tuple[float, str]:
+    """By the key that a class was seen to take its scale from, else what it was seen to take."""
+    if key := facts.scale_key:
+        scale = config.number(key)
+        scale = facts.scale if scale is None else scale
+        if scale is not None:
+            rule = f"{key} {scale:g} in place of 1/sqrt({head_dim})"
+            return scale * math.sqrt(head_dim), rule
+    if key := facts.scalar_key:
+        scalar = config.number(key)
+        scalar = facts.scalar if scalar is None else scalar
+        if scalar is not None:
+            rule = f"1/sqrt({key} {scalar:g}) in place of 1/sqrt({head_dim})"
+            return math.sqrt(head_dim / scalar), rule
+    if facts.unscaled is not None:
+        return facts.unscaled, f"{facts.unscaled / math.sqrt(head_dim):g} in the model's code"
     return PLAIN_SOFTMAX.factor, PLAIN_SOFTMAX.rule
 
 

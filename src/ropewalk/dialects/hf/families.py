@@ -284,6 +284,9 @@ FACTS: dict[str, Facts] = {
     "bloom": AlibiFacts(claimed=None),
     "mpt": AlibiFacts(claimed=2048),
     "t5": BucketFacts(),
+    "longt5": BucketFacts(),
+    "switch_transformers": BucketFacts(),
+    "pop2piano": BucketFacts(),
     "mt5": BucketFacts(),
     "umt5": BucketFacts(),
     "gpt2": LearnedFacts(1024),
@@ -346,6 +349,8 @@ REMOTE: dict[str, RotaryFacts] = {
 
 # A multimodal type whose own text part has another name, when the file is flat.
 TEXT_OF: dict[str, str] = {
+    "exaone4_5_text": "exaone4",
+    "exaone4_5": "exaone4",
     "gemma3": "gemma3_text",
     "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",

@@ -200,7 +200,31 @@ def _longrope(rope: Section, around: Surroundings) -> Scaling:
             "its amplitude divides by the logarithm of that length, which must be at least 2"
         )
     factor = _factor_or_ratio(rope, around, original)
+    if around.model_type == "phimoe":
+        return _phimoe(rope, short, original, factor, around)
     return LongRope(short, long, original, factor, rope.number("attention_factor"))
+
+
+def _phimoe(
+    rope: Section, short: tuple[float, ...], original: int, factor: float, around: Surroundings
+) -> Scaling:
+    """Phi-3.5-MoE multiplies cos and sin by keys of its own, and its class never takes the long
+    factors (transformers 5.24, modeling_phimoe: the length it compares is the table's own).
+    """
+    low, high = rope.number("short_mscale"), rope.number("long_mscale")
+    if low is None or high is None:
+        raise rope.wrong(
+            "short_mscale" if low is None else "long_mscale",
+            "a number above 0",
+            "phimoe's class needs both short_mscale and long_mscale",
+        )
+    around.notes.warn(
+        "long-factors-not-taken",
+        f"transformers 5.24's phimoe always takes {rope.path}.short_factor, also beyond "
+        f"{original} tokens; described here as it computes",
+        "serve long prompts with an engine that takes long_factor there",
+    )
+    return LongRope(short, short, original, factor, low)
 
 
 def _divisors(rope: Section, key: str, around: Surroundings) -> tuple[float, ...]:
@@ -315,6 +339,8 @@ def _remark_on_keys(rope: Section, name: str, around: Surroundings) -> None:
     read = _ALWAYS | _MROPE | _WORDS[name].spelled.hf_keys
     if around.model_type in _BETA_MODELS:
         read |= {"llama_4_scaling_beta"}
+    if around.model_type == "phimoe":
+        read |= {"short_mscale", "long_mscale"}
     unread = sorted(str(k) for k, v in rope.values.items() if k not in read and v is not None)
     if ORIGINAL in unread:
         unread.remove(ORIGINAL)

@@ -1,0 +1,80 @@
+"""Facts of model types that were measured on their own classes, a file for each release.
+
+`atlas/5.24.json` is written by `make atlas`: small instances of every type of transformers are
+built, and what reaches their attention is observed. `families` has what cannot be observed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ropewalk.dialects.hf.defaults import (
+    AlibiFacts,
+    Every,
+    Facts,
+    LearnedFacts,
+    RotaryFacts,
+    SinusoidalFacts,
+    UnrotatedFacts,
+    Windowed,
+)
+
+RELEASE = "5.24"
+"""The release whose classes the reader follows."""
+
+
+BASE = "base "
+"""How an outcome begins that is the base a class takes in place of those that a file states."""
+
+
+def measured_facts(model_type: str) -> Facts | None:
+    """What was measured of a text model's type; None for a type that was not observed."""
+    found = _atlas()["types"].get(model_type, {})
+    facts = dict(found.get("facts", {}))
+    match found.get("encoding"):
+        case "rotary":
+            shape = facts.pop("pattern", None)
+            pattern = {} if shape is None else {"pattern": _pattern(shape)}
+            nope = tuple(facts.pop("nope_kinds", ()))
+            facts.pop("unfitted", None)
+            return RotaryFacts(**facts, **pattern, nope_kinds=nope, nested=found.get("nested", ""))
+        case "learned":
+            return LearnedFacts(**facts)
+        case "sinusoidal":
+            return SinusoidalFacts(**facts)
+        case "alibi":
+            return AlibiFacts(**facts)
+        case "none":
+            return UnrotatedFacts(**facts)
+        case _:
+            return None
+
+
+def text_type(model_type: str) -> str:
+    """The type of the text model inside a model of this type; the type itself where it has none."""
+    found: Mapping[str, str] = _atlas()["text"]
+    return found.get(model_type, model_type)
+
+
+def nested_outcome(model_type: str) -> str:
+    """What the class makes of `rope_parameters` by kind of layer: "computed", the base that it
+    takes in their place, or the error it stops with; "" where that was not observed.
+    """
+    outcome: str = _atlas()["types"].get(model_type, {}).get("nested", "")
+    return outcome
+
+
+def _pattern(shape: dict[str, Any]) -> Every | Windowed:
+    kind = shape.pop("kind")
+    return Windowed() if kind == "windowed" else Every(**shape)
+
+
+@cache
+def _atlas() -> dict[str, Any]:
+    place = files("ropewalk.dialects.hf").joinpath(f"atlas/{RELEASE}.json")
+    found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+    return found
