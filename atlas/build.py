@@ -145,9 +145,10 @@ def rotary(text: Any, said: dict[str, Any], seen: Any, claimed: int | None) -> d
     words = seen.config.get("layer_types") or []
     if len(words) > max(layer.layer for layer in seen.layers):
         kinds = {words[layer.layer] for layer in rotated}
-        if still := sorted({words[l.layer] for l in seen.layers} - kinds):
+        if still := sorted({words[each.layer] for each in seen.layers} - kinds):
             found["nope_kinds"] = still
-    if isinstance(window := said.get("sliding_window"), int) and any(l.window for l in seen.layers):
+    window = said.get("sliding_window")
+    if isinstance(window, int) and any(each.window for each in seen.layers):
         found["window"] = window
     found.update(pattern(text, seen))
     found.update(scale(text, seen))
@@ -178,7 +179,7 @@ def pattern(text: Any, seen: Any) -> dict[str, Any]:
     for count in range(8, 26):
         try:
             made = type(text)(num_hidden_layers=count)
-        except Exception:  # noqa: BLE001 - counts that a class refuses say nothing
+        except Exception:  # noqa: BLE001, S112 - counts that a class refuses say nothing
             continue
         listed = getattr(made, "layer_types", None)
         if isinstance(listed, list) and len(listed) == count:
@@ -207,7 +208,7 @@ def scale(text: Any, seen: Any) -> dict[str, Any]:
         value = float(said[key]) * 4.0
         try:
             there = watched(small(text, **{key: value}))
-        except Exception:  # noqa: BLE001 - a key that cannot be changed says nothing
+        except Exception:  # noqa: BLE001, S112 - a key that cannot be changed says nothing
             continue
         one, other = seen.layers[0].scale, there.layers[0].scale
         if abs(other / one - 4.0) < 1e-5:
@@ -294,7 +295,8 @@ def main() -> int:
     PLACE.mkdir(exist_ok=True)
     rows = [f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in made["types"].items()]
     whole = (
-        f'{{"release": {json.dumps(transformers.__version__)},\n"text": {json.dumps(made["text"])},\n'
+        f'{{"release": {json.dumps(transformers.__version__)},\n'
+        f'"text": {json.dumps(made["text"])},\n'
         '"types": {\n' + ",\n".join(rows) + "\n}}\n"
     )
     path.write_text(whole, encoding="utf-8")

@@ -117,6 +117,7 @@ def _layer(call: Call, twin: Call, number: int, at: list[int]) -> LayerSeen:
     sinks = any(call.rest.get(name) is not None for name in ("s_aux", "sinks"))
     softcap = call.rest.get("softcap")
     scale = 1.0 if call.scaling is None else call.scaling * math.sqrt(channels)
+    scale *= _scaled_before(call)
     found = LayerSeen(
         layer=number if call.layer is None else call.layer,
         channels=channels,
@@ -138,6 +139,18 @@ def _layer(call: Call, twin: Call, number: int, at: list[int]) -> LayerSeen:
             "amplitude": _amplitude(call, twin, rotated),
         }
     )
+
+
+def _scaled_before(call: Call) -> float:
+    """What a query was multiplied by between its projection and attention, where that shows."""
+    query = call.query[0, 0]
+    for output in reversed(call.before):
+        first = output[: len(query)]
+        if len(first) == len(query) and float(first.abs().max()) > 0:
+            ratio = float(query @ first / (first @ first))
+            if float((query - ratio * first).abs().max()) < 1e-5 * float(query.abs().max()):
+                return ratio
+    return 1.0
 
 
 def _amplitude(call: Call, twin: Call, rotated: Rotated) -> float:

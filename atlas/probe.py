@@ -136,7 +136,9 @@ def run(
     """Run a model on the same token at these positions and say what its attention was given."""
     seen = Seen()
     length = len(position_ids)
-    ids = torch.full((1, length), 3)
+    # A token that pads has a vector of zeros.
+    token = next(t for t in (5, 6) if t != getattr(model.config, "pad_token_id", None))
+    ids = torch.full((1, length), token)
     positions = torch.tensor([position_ids])
     _watching.append(seen)
     call = forward or model

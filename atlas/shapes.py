@@ -1,4 +1,4 @@
-"""Small instances of every type: the text model's configuration, shrunk where nothing depends on it.
+"""Small instances of every type: the text model's configuration, shrunk.
 
 What bears on position (head_dim, the order of layers, windows, bases) stays as the class has it.
 """
@@ -56,6 +56,7 @@ FIXED: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"num_experts_per_tok": 2, "n_group": 1, "topk_group": 1},
     "diffllama": {"num_key_value_heads": 2, "num_attention_heads": 4},
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2},
+    "glm4_moe": {"head_dim": 128},
     "glm4v_moe_text": {"head_dim": 128, "rope_parameters": _VISUAL},
     "glm4v_text": {"head_dim": 128, "rope_parameters": _VISUAL},
     "granitemoehybrid": {

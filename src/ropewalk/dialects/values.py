@@ -42,7 +42,8 @@ class Section:
     """One object of a file, with the names by which to speak of it.
 
     `where` names the file, `path` the object's place in it ("" for the whole file). `asked` are
-    the keys whose values were taken; whether a key is there may be asked without that.
+    the keys whose values were taken or that were named; whether a key is there may be asked
+    without that.
     """
 
     values: Mapping[str, object]
@@ -57,6 +58,8 @@ class Section:
 
     def name(self, key: str) -> str:
         """The key as a reader finds it in the file: "text_config.rope_theta"."""
+        # What is spoken of has been seen.
+        self.asked.add(key)
         dot = "" if key.startswith("[") else "."
         return f"{self.path}{dot}{key}" if self.path else key
 

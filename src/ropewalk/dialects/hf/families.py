@@ -275,6 +275,12 @@ FACTS: dict[str, Facts] = {
     "unlimited_ocr_text": RotaryFacts(
         claimed=32_768, pattern=Windowed("reference_sliding_attention"), window=128
     ),
+    # Their attention goes past transformers' attention functions, where it cannot be watched.
+    "gpt_neox_japanese": RotaryFacts(
+        claimed=2048, base_keys=("rotary_emb_base",), partial_keys=("rotary_pct",)
+    ),
+    "falcon_mamba": UnrotatedFacts(claimed=None),
+    "blenderbot": LearnedFacts(128),
     "zamba2": UnrotatedFacts(claimed=4096),
     "granitemoehybrid": UnrotatedFacts(claimed=2048),
     "jamba": UnrotatedFacts(claimed=262_144),

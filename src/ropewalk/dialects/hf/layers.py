@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from ropewalk.dialects.hf.defaults import Every, Facts, RotaryFacts, Switched, Uniform, Windowed
-from ropewalk.dialects.values import MAX_COUNT, MAX_LENGTH, Notes, Section
+from ropewalk.dialects.hf.windows import chunk_size, two_sided, window_size
+from ropewalk.dialects.values import MAX_COUNT, Notes, Section
 from ropewalk.rope.spec import Length, Window
 from ropewalk.short import short
 
@@ -160,12 +161,13 @@ def _stated_words(config: Section, total: int | None) -> tuple[str, ...]:
         if key == "block_types" and total is not None:
             # RecurrentGemma lists one turn of the cycle.
             words = tuple(words[i % len(words)] for i in range(total))
-        if total is not None and len(words) != total:
+        if total is None or len(words) == total:
+            pass
+        elif len(words) < total or not _lists_further_layers(config, key, total, len(words)):
             # Layers that predict further tokens are listed behind the model's own.
-            if len(words) < total or not _lists_further_layers(config, key, total, len(words)):
-                raise config.wrong(
-                    key, f"one entry for each of the {total} layers", "check num_hidden_layers"
-                )
+            raise config.wrong(
+                key, f"one entry for each of the {total} layers", "check num_hidden_layers"
+            )
         return tuple(_WORDS.get(word, word) for word in words[:total])
     return ()
 
@@ -331,24 +333,6 @@ def _by_no_rope_list(config: Section, count: int, notes: Notes) -> tuple[bool, .
     return tuple(value == 1 for value in listed)
 
 
-def window_size(config: Section, facts: Facts) -> int | None:
-    """`sliding_window` in tokens, or the class default where the key is absent."""
-    key = "local_attention" if "local_attention" in config.values else "sliding_window"
-    stated = config.count(key, MAX_LENGTH, least=0)
-    if stated == 0:
-        # Published files use 0 for "none".
-        return None
-    if stated is not None or key in config.values:
-        return stated
-    return facts.window if isinstance(facts, RotaryFacts) else None
-
-
-def chunk_size(config: Section) -> int | None:
-    """`attention_chunk_size` in tokens; 8192 is the default where the key is absent."""
-    stated = config.length("attention_chunk_size")
-    return 8192 if stated is None and "attention_chunk_size" not in config.values else stated
-
-
 def read_window(
     config: Section, facts: Facts, kind: Kind, claimed: Length, notes: Notes
 ) -> Window | None:
@@ -369,7 +353,7 @@ def read_window(
         return None
     # EmbeddingGemma is a Gemma 3 with this key.
     both = config.take("use_bidirectional_attention") is True
-    both = both or (isinstance(facts, RotaryFacts) and facts.two_sided)
+    both = both or two_sided(facts)
     window = Window(limit, "two-sided" if both else "sliding")
     if claimed.tokens is not None and window.reach >= claimed.tokens:
         notes.note(

@@ -69,8 +69,8 @@ def nested_outcome(model_type: str) -> str:
 
 
 def _pattern(shape: dict[str, Any]) -> Every | Windowed:
-    kind = shape.pop("kind")
-    return Windowed() if kind == "windowed" else Every(**shape)
+    rule = {key: value for key, value in shape.items() if key != "kind"}
+    return Windowed() if shape["kind"] == "windowed" else Every(**rule)
 
 
 @cache

@@ -14,7 +14,8 @@ BEARS = re.compile(
     | layer_types|layers?_block|block_types|_pattern$|layer_pattern|group_size$|attn_type
     | attention_type|full_attn|full_attention|linear_attn|_attn_config|attn_layer|global_attn
     | local_attn|position|max_.*(len|pos)|seq_length|seq_len|context|n_ctx|n_positions
-    | relative_|(?:^|_)rel_|sparse_att|log_scal|indexer|(?:^|_)index_(?!.*token)|mla_|(?:^|_)dual_chunk""",
+    | relative_|(?:^|_)rel_|sparse_att|log_scal|indexer|(?:^|_)index_(?!.*token)|mla_
+    | (?:^|_)dual_chunk""",
     re.VERBOSE,
 )
 """How keys are spelled that bear on position, layers, windows or lengths."""
@@ -51,14 +52,14 @@ HARMLESS = {
 
 def remark_on_unread(config: Section, notes: Notes) -> None:
     """Warn of each key that bears on position and was not taken by any rule."""
-    for key, value in config.values.items():
+    for key, value in list(config.values.items()):
         if key in config.asked or key in HARMLESS or value in (None, False, [], {}, ""):
             continue
         if not isinstance(key, str) or not BEARS.search(key.lower()):
             continue
         if key in BESIDE_KINDS and config.has("layer_types"):
             continue
-        if _told(config.name(key), notes) or _repeats(config, key):
+        if _repeats(config, key):
             continue
         notes.warn(
             "key-not-read",
@@ -77,9 +78,3 @@ def _repeats(config: Section, key: str) -> bool:
         for taken in config.asked
         if taken in config.values
     )
-
-
-def _told(name: str, notes: Notes) -> bool:
-    """Whether a finding names the key already."""
-    word = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w])")
-    return any(word.search(found.text) for found in notes.findings)
