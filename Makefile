@@ -21,7 +21,7 @@ tiny: .venv/.run
 	mkdir -p build
 	$(BIN)/python -m ropewalk.tiny.recipe build/tiny
 
-.PHONY: tiny demo test test-fast lint conformance heavy bench commands readme clean
+.PHONY: tiny demo test test-fast lint conformance heavy bench commands readme atlas clean
 
 demo: .venv/.run
 	$(BIN)/ropewalk demo
@@ -64,6 +64,12 @@ readme: .venv/.dev
 heavy: .venv/.dev
 	$(BIN)/python -m benchmarks.extend
 	$(BIN)/python -m benchmarks.layout
+
+# What every type of transformers does with positions, measured on small models of it, and the
+# reader held against that: a quarter of an hour on a core.
+atlas: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m atlas.build
+	OMP_NUM_THREADS=1 $(BIN)/python -m atlas.census
 
 # The commands of the README and of the demo in one directory, most of an hour.
 commands: .venv/.dev

@@ -97,6 +97,13 @@ def facts(text: Any, seen: Any) -> dict[str, Any]:
     rotated = [layer for layer in seen.layers if layer.width]
     if rotated:
         return {"encoding": "rotary", "facts": rotary(text, said, seen, claimed)}
+    scales = {layer.scale for layer in seen.layers}
+    usual = len(scales) != 1 or abs(max(scales) - 1.0) < 1e-6
+    return unrotated(seen, claimed) | ({} if usual else {"softmax": scales.pop()})
+
+
+def unrotated(seen: Any, claimed: int | None) -> dict[str, Any]:
+    """The kind of encoding of a type that rotates nothing."""
     if seen.absolute == "learned":
         found: dict[str, Any] = {"claimed": claimed}
         if seen.first_row:
@@ -139,12 +146,17 @@ def rotary(text: Any, said: dict[str, Any], seen: Any, claimed: int | None) -> d
         found["head_dim"] = head
     if any(layer.sinks for layer in seen.layers):
         found["sinks"] = True
+    if all(angle <= 0 for layer in rotated for angle in layer.inv_freq):
+        found["backwards"] = True
     caps = {layer.softcap for layer in seen.layers} - {None}
     if len(caps) == 1:
         found["softcap"] = caps.pop()
     words = seen.config.get("layer_types") or []
     if len(words) > max(layer.layer for layer in seen.layers):
         kinds = {words[layer.layer] for layer in rotated}
+        sunk = {words[each.layer] for each in seen.layers if each.sinks}
+        if sunk and sunk != {words[each.layer] for each in seen.layers}:
+            found["sink_kinds"] = sorted(sunk)
         if still := sorted({words[each.layer] for each in seen.layers} - kinds):
             found["nope_kinds"] = still
     window = said.get("sliding_window")
@@ -231,7 +243,7 @@ def nested(model_type: str) -> str:
     except Exception as error:  # noqa: BLE001 - what it raises is the observation
         return f"{type(error).__name__}: {str(error).splitlines()[0][:80]}"
     bases = sorted({base_of(layer) for layer in there.layers if layer.width})
-    wanted = {each["rope_theta"] for each in NESTED.values()}
+    wanted = [float(str(each["rope_theta"])) for each in NESTED.values()]
     if bases and all(any(abs(b / w - 1) < 1e-3 for w in wanted) for b in bases):
         return "computed"
     return "base " + ", ".join(f"{b:.10g}" for b in bases) if bases else "nothing rotated"
@@ -239,7 +251,7 @@ def nested(model_type: str) -> str:
 
 def base_of(layer: Any) -> float:
     """The base by the second pair of a plain schedule, to four digits."""
-    second = layer.inv_freq[1]
+    second = abs(layer.inv_freq[1])
     return float(f"{second ** (-layer.width / 2):.4g}")
 
 

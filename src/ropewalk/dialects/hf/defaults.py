@@ -92,6 +92,8 @@ class RotaryFacts:
     the key of a number whose inverse root is the softmax scale, `scalar` its default. `unscaled`:
     the softmax scale over head_dim^-0.5 where no key states it. `nested`: what the class makes of
     `rope_parameters` by kind of layer ("computed", a base, an error; "" where not observed).
+    `sink_kinds`: the kinds of layer that have sinks, where only some have. `backwards`: rotated by
+    the negative angles.
     """
 
     base: float | None = 10_000.0
@@ -126,6 +128,8 @@ class RotaryFacts:
     scalar: float | None = None
     unscaled: float | None = None
     nested: str = ""
+    sink_kinds: tuple[str, ...] = ()
+    backwards: bool = False
 
 
 @short

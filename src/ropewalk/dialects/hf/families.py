@@ -281,6 +281,8 @@ FACTS: dict[str, Facts] = {
     ),
     "falcon_mamba": UnrotatedFacts(claimed=None),
     "blenderbot": LearnedFacts(128),
+    "prophetnet": LearnedFacts(512),
+    "roformer": RotaryFacts(claimed=1536, layout="interleaved", base_keys=(), fixed_schedule=True),
     "zamba2": UnrotatedFacts(claimed=4096),
     "granitemoehybrid": UnrotatedFacts(claimed=2048),
     "jamba": UnrotatedFacts(claimed=262_144),

@@ -23,6 +23,7 @@ CLAIMED_KEYS = (
     "seq_length",
     "seq_len",
     "model_max_length",
+    "max_target_positions",
 )
 ORIGINAL = "original_max_position_embeddings"
 CONVERTER_LENGTH = 8192

@@ -37,11 +37,7 @@ def measured_facts(model_type: str) -> Facts | None:
     facts = dict(found.get("facts", {}))
     match found.get("encoding"):
         case "rotary":
-            shape = facts.pop("pattern", None)
-            pattern = {} if shape is None else {"pattern": _pattern(shape)}
-            nope = tuple(facts.pop("nope_kinds", ()))
-            facts.pop("unfitted", None)
-            return RotaryFacts(**facts, **pattern, nope_kinds=nope, nested=found.get("nested", ""))
+            return _rotary(facts, found.get("nested", ""))
         case "learned":
             return LearnedFacts(**facts)
         case "sinusoidal":
@@ -66,6 +62,23 @@ def nested_outcome(model_type: str) -> str:
     """
     outcome: str = _atlas()["types"].get(model_type, {}).get("nested", "")
     return outcome
+
+
+def _rotary(facts: dict[str, Any], nested: str) -> RotaryFacts:
+    shape = facts.pop("pattern", None)
+    # A rule of layers that no period tells: files of such a type list their layers.
+    facts.pop("unfitted", None)
+    if shape is not None:
+        facts["pattern"] = _pattern(shape)
+    for key in ("nope_kinds", "sink_kinds"):
+        facts[key] = tuple(facts.get(key, ()))
+    return RotaryFacts(**facts, nested=nested)
+
+
+def measured_softmax(model_type: str) -> float | None:
+    """The softmax scale over head_dim^-0.5 of a type that does not rotate, where it is another."""
+    found: float | None = _atlas()["types"].get(model_type, {}).get("softmax")
+    return found
 
 
 def _pattern(shape: dict[str, Any]) -> Every | Windowed:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from ropewalk.dialects.hf.attention import (
     read_softmax,
     read_unrotated,
+    sinks_of,
     unrotated_softmax,
     usable_rows,
 )
@@ -212,9 +213,7 @@ def _rotary_kind(
         rotary.head_dim,
         rotated=rotated,
     )
-    key = "add_swa_attention_sink_bias" if kind.word == SLIDING else "add_full_attention_sink_bias"
-    sinks = family.config.flag(key)
-    softmax = softmax if sinks is None else replace(softmax, sinks=sinks)
+    softmax = replace(softmax, sinks=sinks_of(family.config, kind.word, facts))
     return (rotary if rotated else NoPositionSpec()), softmax
 
 
@@ -362,6 +361,12 @@ def _remark_on_family(
             "hard-limit",
             f"the code of {family.model_type} builds a table of {lengths.claimed.tokens} rows: "
             "later positions fail rather than degrade",
+        )
+    if facts.backwards:
+        notes.note(
+            "rotated-backwards",
+            f"{family.model_type} rotates by the negative angles: its weights do not fit code "
+            "that rotates the usual way",
         )
     if family.model_type == "modernbert" and any(k.word == SLIDING for k, _ in layers.groups):
         notes.note(
