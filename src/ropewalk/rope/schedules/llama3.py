@@ -48,9 +48,6 @@ class Llama3(Rescaling):
         "{original_max_position_embeddings}",
         "Meta reports long training with it; the file does not say how long.",
     )
-    alone: ClassVar[str] = (
-        "chooses its pairs by the rotations that unscaled frequencies make in training"
-    )
 
     factor: float
     low_freq_factor: float

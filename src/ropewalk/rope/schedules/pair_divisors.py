@@ -42,9 +42,6 @@ class PairDivisors(Rescaling):
         "{original_max_position_embeddings}; the rule's own numbers are not in the file",
         "",
     )
-    alone: ClassVar[str] = (
-        "already holds the whole rule of each pair, of which only the result is known"
-    )
 
     divisors: tuple[float, ...]
 
