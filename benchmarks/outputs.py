@@ -1,4 +1,4 @@
-"""Every kind of output of `convert`, fed back to the engine it is for, for a folder of configurations.
+"""Every kind of output of `convert`, fed back to the engine it is for.
 
     python benchmarks/outputs.py CONFIGS... [--out benchmarks/results/outputs.txt]
 
@@ -127,8 +127,9 @@ def _loaded(config: dict[str, Any]) -> str:
 def _table(counts: Counter[tuple[str, str]], wrong: list[str]) -> str:
     verdicts = sorted({verdict for _, verdict in counts})
     lines = ["target    " + "".join(f"{verdict:>20}" for verdict in verdicts)]
-    for to in TARGETS:
-        lines.append(f"{to:10}" + "".join(f"{counts[to, verdict]:>20}" for verdict in verdicts))
+    lines += [
+        f"{to:10}" + "".join(f"{counts[to, verdict]:>20}" for verdict in verdicts) for to in TARGETS
+    ]
     return "\n".join([*lines, "", *wrong]) + "\n"
 
 

@@ -107,6 +107,14 @@ def text_part(whole: Json, family: Family) -> Json:
 
 def _refuse_by_family(rotary: RotarySpec, family: Family, dialect: Dialect) -> None:
     kind = terms_of(rotary, family.model_type, dialect).keys["rope_type"]
+    if family.model_type in _SHARE_WITHIN and kind == "default":
+        raise dialect.refusal(
+            "rope_type",
+            repr(kind),
+            f"transformers' {family.model_type} then rotates all {rotary.head_dim} channels of a "
+            f"head, and not {rotary.rotary_dim}",
+            "use yarn, whose share it reads",
+        )
     if family.model_type in _LONGROPE_ONLY and kind not in ("default", "longrope"):
         raise dialect.refusal(
             "rope_type",
@@ -142,6 +150,8 @@ class _Writer:
     ) -> None:
         self.spec, self.text, self.facts, self.dialect = spec, text, facts, dialect
         self.family, self.version, self.both = family, version, both
+        # Classes that have a dictionary for each kind of layer stop at a flat one.
+        self.by_default = {k: v for k, v in facts.rope_default.items() if isinstance(v, Mapping)}
         self.scaling_stated = "rope_scaling" in text
         self.keys = select_rope(family.config, facts, family.model_type, Notes())
 
@@ -154,7 +164,7 @@ class _Writer:
             kind: self._kept(kind, rotary) | self._share(kind, rotary)
             for kind, rotary in kinds.items()
         }
-        nested = self.facts.local is not None or bool(self.keys.by_kind)
+        nested = self.facts.local is not None or bool(self.keys.by_kind or self.by_default)
         self._remove()
         by_kind = {k: self._terms(k, rotary) for k, rotary in kinds.items()}
         if nested and self.version == 5:
@@ -278,6 +288,8 @@ class _Writer:
                 )
             label = self.facts.labels.get(kind, kind)
             written[label] = {**kept[kind], **terms.keys, "rope_theta": terms.base}
+        for kind, usual in self.by_default.items():
+            written.setdefault(kind, dict(usual))
         local = self.facts.local
         if self.facts.flat_yarn and local is not None:
             # With one label alone the whole would be taken for a flat dictionary.
@@ -303,6 +315,13 @@ class _Writer:
                     repr(sliding.keys["rope_type"]),
                     f"rope_scaling serves {'all' if local.scaled else 'the full'} layers of "
                     f"{self.family.model_type}",
+                )
+            if local.key in self.facts.base_keys and sliding.base != local.base:
+                raise self.dialect.refusal(
+                    "the base of sliding layers",
+                    f"{sliding.base:.10g}",
+                    f"transformers' {self.family.model_type} gives {local.key} to the full layers "
+                    f"alone, and takes {local.base:.10g} for the others",
                 )
             self.text[local.key] = sliding.base
             kind = next((k for k in by_kind if k != SLIDING), SLIDING)
