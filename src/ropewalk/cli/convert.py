@@ -56,6 +56,13 @@ def convert_command(
             help="For gguf, where MODEL is a folder: what llama.cpp's converter made of it.",
         ),
     ] = None,
+    original: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKENS",
+            help="The length that --rope starts from, where the files state none or another one.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
+from ropewalk.dialects.gguf.loader import MEANT_BASES, UNSTATED
 from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.dialects.hf.measured import BASE, nested_outcome
 from ropewalk.rope.schedules import (
@@ -112,9 +113,15 @@ def unknown_to_4(given: Given) -> Effect:  # noqa: ARG001 - one signature
 
 
 def gguf_without_scaling(given: Given) -> Effect | None:
-    """transformers takes base and sizes from a GGUF file, and neither scaling keys nor tensors."""
+    """transformers takes base and sizes from a GGUF file, and neither scaling keys nor tensors.
+
+    Where the file has no base, its class has one of its own.
+    """
     if not given.from_gguf:
         return None
+    meant = MEANT_BASES.get(given.model_type)
+    if meant is not None and given.rotary.rope_theta_source == UNSTATED:
+        given = replace(given, rotary=replace(given.rotary, rope_theta=meant))
     if isinstance(given.rotary.scaling, Unscaled):
         return unscaled(given)
     rule = "a GGUF file's scaling keys and tensors of divisors are dropped"

@@ -201,30 +201,36 @@ def _longrope(rope: Section, around: Surroundings) -> Scaling:
         )
     factor = _factor_or_ratio(rope, around, original)
     if around.model_type == "phimoe":
-        return _phimoe(rope, short, original, factor, around)
-    return LongRope(short, long, original, factor, rope.number("attention_factor"))
-
-
-def _phimoe(
-    rope: Section, short: tuple[float, ...], original: int, factor: float, around: Surroundings
-) -> Scaling:
-    """Phi-3.5-MoE multiplies cos and sin by keys of its own, and its class never takes the long
-    factors (transformers 5.24, modeling_phimoe: the length it compares is the table's own).
-    """
-    low, high = rope.number("short_mscale"), rope.number("long_mscale")
-    if low is None or high is None:
-        raise rope.wrong(
-            "short_mscale" if low is None else "long_mscale",
-            "a number above 0",
-            "phimoe's class needs both short_mscale and long_mscale",
+        # transformers 5.24, modeling_phimoe: the length it compares is that of its own table.
+        around.notes.warn(
+            "long-factors-not-taken",
+            f"transformers 5.24's phimoe always takes {rope.path}.short_factor, also beyond "
+            f"{original} tokens; described here as it computes",
+            "serve long prompts with an engine that takes long_factor there",
         )
-    around.notes.warn(
-        "long-factors-not-taken",
-        f"transformers 5.24's phimoe always takes {rope.path}.short_factor, also beyond "
-        f"{original} tokens; described here as it computes",
-        "serve long prompts with an engine that takes long_factor there",
-    )
-    return LongRope(short, short, original, factor, low)
+        long = short
+    return LongRope(short, long, original, factor, _longrope_amplitude(rope, around))
+
+
+def _longrope_amplitude(rope: Section, around: Surroundings) -> float | None:
+    """The stated amplitude, None for the rule's own; phimoe's code multiplies by its two keys."""
+    if around.model_type != "phimoe":
+        return rope.number("attention_factor")
+    within, beyond = (rope.number(f"{mode}_mscale") for mode in ("short", "long"))
+    if within is None or beyond is None:
+        around.notes.warn(
+            "phimoe-amplitude-missing",
+            f"{rope.path} has no short_mscale and long_mscale, without which transformers' phimoe "
+            "does not load",
+            "take both from the checkpoint's publisher",
+        )
+    elif within != beyond:
+        around.notes.warn(
+            "phimoe-two-amplitudes",
+            f"short_mscale {within:g} and long_mscale {beyond:g} are two amplitudes, by the length "
+            "of a prompt; the schedule shown here holds the first",
+        )
+    return within
 
 
 def _divisors(rope: Section, key: str, around: Surroundings) -> tuple[float, ...]:

@@ -48,9 +48,6 @@ class Llama3(Rescaling):
         "{original_max_position_embeddings}",
         "Whether the model was trained with it is not in the file.",
     )
-    alone: ClassVar[str] = (
-        "chooses its pairs by the rotations that unscaled frequencies make in training"
-    )
 
     factor: float
     low_freq_factor: float

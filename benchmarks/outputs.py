@@ -1,0 +1,137 @@
+"""Every kind of output of `convert`, fed back to the engine it is for.
+
+    python benchmarks/outputs.py CONFIGS... [--out benchmarks/results/outputs.txt]
+
+CONFIGS are folders of configurations, or single files. Each is written as it is and under two
+schedules, as version 4 and 5 of the Hugging Face spelling, and as options for vLLM and llama.cpp.
+Configurations are loaded by transformers, which builds the model without its weights, and the
+tables that it rotates by are held against the spec; mlx-lm builds its own layers of them, where
+they differ from that the remarks must say so. Options are read back. Printed is a line for each
+output that was neither right nor refused with a sentence, and the count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+SCHEDULES: tuple[tuple[str, ...], ...] = ((), ("yarn:2",), ("linear:2",))
+TARGETS = ("hf4", "hf5", "vllm", "llamacpp")
+
+
+def main() -> int:
+    """Run, print and, where asked, write."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("configs", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    _quiet()
+    counts: Counter[tuple[str, str]] = Counter()
+    wrong = []
+    for path in _files(given.configs):
+        for schedules in SCHEDULES:
+            for to in TARGETS:
+                verdict, told = _tried(path, to, schedules)
+                counts[to, verdict] += 1
+                if verdict == "wrong":
+                    asked = " ".join(("--to", to, *(f"--rope {each}" for each in schedules)))
+                    wrong.append(f"{path.name} {asked}: {told}")
+                    print(wrong[-1], flush=True)
+    text = _table(counts, wrong)
+    print(text)
+    if given.out is not None:
+        given.out.write_text(text, encoding="utf-8")
+    return 1 if wrong else 0
+
+
+def _quiet() -> None:
+    from transformers.utils import logging
+
+    logging.set_verbosity(logging.CRITICAL)
+
+
+def _files(given: list[Path]) -> Iterator[Path]:
+    for path in given:
+        yield from sorted(path.glob("*.json")) if path.is_dir() else [path]
+
+
+def _tried(path: Path, to: str, schedules: tuple[str, ...]) -> tuple[str, str]:
+    """(right, refused, wrong or unread, what is wrong) of one output."""
+    import ropewalk as rw
+    from ropewalk.errors import RopewalkError
+
+    try:
+        rw.audit(path)
+    except (RopewalkError, ValueError):
+        return "unread", ""
+    try:
+        converted = rw.convert(path, to, rope=list(schedules))
+    except RopewalkError as error:
+        return "refused", str(error)
+    except Exception as error:  # noqa: BLE001 - a traceback is a fault to be listed
+        return "wrong", f"{type(error).__name__}: {error}"
+    if converted.config is None:
+        return "right", ""
+    try:
+        told = _loaded(converted.config)
+    except Exception as error:  # noqa: BLE001 - whatever the engine stops with
+        first = str(error).strip().splitlines() or [""]
+        before = _opened(json.loads(path.read_text()))
+        if before:
+            return "not loaded before", before
+        return "wrong", f"{type(error).__name__}: {first[0]:.150}"
+    return ("wrong", told) if told else ("right", "")
+
+
+def _opened(config: dict[str, Any]) -> str:
+    """Why transformers does not load a configuration as it was, "" where it does."""
+    try:
+        _built(config)
+    except Exception as error:  # noqa: BLE001 - whatever the engine stops with
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _built(config: dict[str, Any]) -> Any:
+    """The model that transformers builds of it, without weights."""
+    from accelerate import init_empty_weights
+    from transformers import AutoConfig, AutoModel
+
+    read = AutoConfig.for_model(**{**config, "model_type": config["model_type"]})
+    with init_empty_weights(include_buffers=False):
+        return AutoModel.from_config(read)
+
+
+def _loaded(config: dict[str, Any]) -> str:
+    """What transformers rotates otherwise than our reading of the file says, "" for nothing."""
+    from ropewalk.dialects.hf import read_config
+    from ropewalk.findings.live import compare_tables
+
+    spec = read_config(config)
+    if not list(spec.rotary_groups()):
+        return ""
+    model = _built(config)
+    for check in compare_tables(model, spec):
+        if not check.agrees:
+            return check.sentence
+    return ""
+
+
+def _table(counts: Counter[tuple[str, str]], wrong: list[str]) -> str:
+    verdicts = sorted({verdict for _, verdict in counts})
+    lines = ["target    " + "".join(f"{verdict:>20}" for verdict in verdicts)]
+    lines += [
+        f"{to:10}" + "".join(f"{counts[to, verdict]:>20}" for verdict in verdicts) for to in TARGETS
+    ]
+    return "\n".join([*lines, "", *wrong]) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
