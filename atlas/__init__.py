@@ -1,0 +1,1 @@
+"""Tables measured on other software, and what measures them."""
