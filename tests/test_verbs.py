@@ -105,6 +105,46 @@ def test_an_audit_takes_a_name_a_path_a_spec_a_configuration_and_a_live_model() 
     assert ropewalk.audit(model.config).live is None
 
 
+def test_a_data_frame_holds_the_figures_of_the_plain_values() -> None:
+    pandas = pytest.importorskip("pandas")
+    found = ropewalk.audit("tiny")
+    given: Any = found.to_dict()
+    pairs = given["groups"][0]["rotary"]["pairs"]
+    frame = found.to_pandas("pairs")
+    assert isinstance(frame, pandas.DataFrame)
+    assert len(frame) > 2
+    for row in frame.to_dict("records"):
+        whole = pairs[row["pair"]]
+        for column, name in (
+            ("rad/token", "unscaled"), ("scaled", "inv_freq"), ("wavelength", "wavelength"),
+            ("divisor", "divisor"), ("rotations", "rotations"), ("new", "unseen"),
+        ):  # fmt: skip
+            assert row[column] == whole[name], (column, row)
+    # The first table where none is named; the first and the last pair are always shown.
+    assert found.to_pandas().equals(frame)
+    assert list(frame["pair"])[:: len(frame) - 1] == [0, len(pairs) - 1]
+
+
+def test_a_data_frame_of_a_trace_has_a_row_per_token() -> None:
+    pytest.importorskip("pandas")
+    found = ropewalk.trace("tiny", "The cat sat")
+    given: Any = plain(found.to_dict())
+    frame = found.to_pandas("ids")
+    assert frame["id"].tolist() == given["ids"]
+    assert frame["piece"].tolist() == given["pieces"]
+    for step in given["steps"]:
+        if step["shape"] is not None:
+            shown = found.to_pandas(step["name"])
+            assert shown["|x|"].tolist() == step["norms"]
+            assert shown["x[0]"].tolist() == [values[0] for values in step["values"]]
+
+
+def test_a_data_frame_of_no_table_is_refused_with_the_name_that_was_asked_for() -> None:
+    pytest.importorskip("pandas")
+    with pytest.raises(UsageError, match="holds no table called distances"):
+        ropewalk.audit("tiny").to_pandas("distances")
+
+
 def test_what_is_no_model_is_refused_with_what_is_one() -> None:
     wrong: Any = 7
     said = r"int is no model.*a \.gguf file.*PositionSpec"

@@ -24,7 +24,7 @@ def differences(traced: Trace) -> dict[str, float]:
     return {step.name: step.difference for step in steps if step.difference is not None}
 
 
-def test_smollm2_is_turned_as_we_turn_it(smollm2_gguf: Path) -> None:
+def test_smollm2_is_rotated_as_we_rotate_it(smollm2_gguf: Path) -> None:
     files = ModelFiles("smollm2", smollm2_gguf.stem, "gguf", smollm2_gguf)
     model, tokenizer = load_blocks(files, dtype=torch.float32)
     traced = trace_gguf(model, tokenizer, TEXT, name="SmolLM2", spec=read_spec(files))

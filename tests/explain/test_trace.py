@@ -83,7 +83,7 @@ def test_gpt2_adds_learned_rows_and_nothing_else(build: Build, words: Any) -> No
     assert {"types", "norm"}.isdisjoint(steps_of(traced))
 
 
-def test_llama_adds_nothing_and_turns_q_and_k(build: Build, words: Any) -> None:
+def test_llama_adds_nothing_and_rotates_q_and_k(build: Build, words: Any) -> None:
     traced = trace(build("llama", num_key_value_heads=2), words, TEXT, name="tiny")
     assert_equal_wherever_seen(traced, "rows", "block 1")
     assert steps_of(traced)["position"].shape is None
@@ -106,7 +106,7 @@ def test_a_score_is_the_same_a_hundred_positions_on(build: Build, words: Any) ->
     assert there.difference < 1e-5
 
 
-def test_the_amplitude_of_yarn_is_taken_off_what_stands_before_the_turn(
+def test_the_amplitude_of_yarn_is_taken_off_what_stands_before_the_rotation(
     build: Build, words: Any
 ) -> None:
     traced = trace(build("llama", rope_parameters=YARN), words, TEXT, name="tiny")
@@ -116,7 +116,7 @@ def test_the_amplitude_of_yarn_is_taken_off_what_stands_before_the_turn(
     assert q_after.norms[1] / q_before.norms[1] == pytest.approx(factor, rel=1e-6)
 
 
-def test_gpt_neox_turns_a_part_of_each_head_behind_one_fused_product(
+def test_gpt_neox_rotates_a_part_of_each_head_behind_one_fused_product(
     build: Build, words: Any
 ) -> None:
     traced = trace(build("gpt_neox", rotary_pct=0.5), words, TEXT, name="tiny")
@@ -135,7 +135,7 @@ def test_bloom_norms_its_rows_and_lowers_the_scores_by_its_slopes(build: Build, 
     assert steps_of(traced)["scores"].values[3][0] == -2 / 256
 
 
-def test_gemma3_scales_its_rows_and_turns_by_two_bases(build: Build, words: Any) -> None:
+def test_gemma3_scales_its_rows_and_rotates_by_two_bases(build: Build, words: Any) -> None:
     traced = trace(build("gemma3_text", **GEMMA3), words, TEXT, name="tiny")
     assert_equal_wherever_seen(traced, "scale", "block 1")
     steps = steps_of(traced)

@@ -47,7 +47,7 @@ def files_no_larger_than(size: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("method", [YARN, SEARCHED, CLOSED_FORMS[5]], ids=lambda each: each.name)
 @pytest.mark.filterwarnings("ignore")
-def test_a_new_checkpoint_is_what_transformers_then_turns_by(
+def test_a_new_checkpoint_is_what_transformers_then_rotates_by(
     folder: SaveFolder, tmp_path: Path, method: Method
 ) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -109,7 +109,7 @@ def test_on_a_full_disk_nothing_half_written_remains(
     assert hashes(source) == before
 
 
-def test_a_model_that_turns_otherwise_is_not_kept(
+def test_a_model_that_rotates_otherwise_is_not_kept(
     folder: SaveFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = folder()

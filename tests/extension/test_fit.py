@@ -78,7 +78,7 @@ def test_a_length_that_is_none_more_is_refused(target: int) -> None:
     ],
     ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
 )  # fmt: skip
-def test_a_model_that_turns_nothing_is_refused_with_the_reason(
+def test_a_model_that_rotates_nothing_is_refused_with_the_reason(
     config: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(ScheduleError, match=told):

@@ -115,7 +115,7 @@ def test_lengths_factor_and_base_are_changed_together(method: Method) -> None:
 
 @pytest.mark.parametrize("method", CLOSED_FORMS, ids=lambda each: each.name)
 @pytest.mark.filterwarnings("ignore")
-def test_transformers_turns_by_what_is_written(method: Method) -> None:
+def test_transformers_rotates_by_what_is_written(method: Method) -> None:
     from transformers import LlamaConfig
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
@@ -170,7 +170,7 @@ def test_a_model_without_a_length_says_so() -> None:
         extended(nameless, 8192, named("yarn"))
 
 
-def test_the_ramp_in_turns_is_not_the_ramp_by_index() -> None:
+def test_the_ramp_in_rotations_is_not_the_ramp_by_index() -> None:
     # Llama 2 at 16 times, pair 33: 4.927 by the paper's ramp, 1.882 by that of its code.
     found = []
     for name in ("ntk-by-parts", "yarn"):

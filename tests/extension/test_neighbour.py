@@ -105,7 +105,7 @@ def test_groups_are_as_small_as_the_trained_distances_allow(
     assert group == 2 or finer.seen_at(target - 1, 0) >= trained - 1
 
 
-def test_models_that_turn_otherwise_are_not_read_this_way(tiny_model: TinyModel) -> None:
+def test_models_that_rotate_otherwise_are_not_read_this_way(tiny_model: TinyModel) -> None:
     from transformers import AutoModelForCausalLM, CohereConfig
 
     gemma = tiny_model("gemma3", sliding_window=64)

@@ -1,4 +1,4 @@
-"""What serves the files that were written: the length alone where the engine turns by them."""
+"""What serves the files that were written: the length alone where the engine rotates by them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def turned(spec: PositionSpec) -> list[str]:
 
 
 @pytest.mark.parametrize("method", CLOSED_FORMS, ids=lambda each: each.name)
-def test_the_options_for_the_new_files_make_each_engine_turn_as_meant_or_say_why_not(
+def test_the_options_for_the_new_files_make_each_engine_rotate_as_meant_or_say_why_not(
     method: Method,
 ) -> None:
     after = extended(read_config(CONFIG), TARGET, method)

@@ -33,5 +33,5 @@ def test_the_document_is_json_and_names_pair_and_position() -> None:
         for p in document["partings"]
         if (p["first"], p["second"], p["length"]) == ("transformers 5.24", "mlx-lm", 1024)
     )
-    # Pair 0 turns 1 rad a token by the short factors and 0.25 by the long: off at once.
+    # Pair 0 rotates 1 rad per token by the short factors and 0.25 by the long: off at once.
     assert (mlx["pair"], mlx["position"], mlx["agree"]) == (0, 1, False)

@@ -340,7 +340,7 @@ def test_a_lone_mscale_that_is_removed_leaves_every_engine_at_what_transformers_
          "hidden_size": 64, "num_attention_heads": 4},
     ],
 )  # fmt: skip
-def test_nobody_is_told_to_add_a_base_to_a_model_that_may_not_turn(config: Json) -> None:
+def test_nobody_is_told_to_add_a_base_to_a_model_that_may_not_rotate(config: Json) -> None:
     told = " ".join(each.remedy.lower() for each in audit(read_config(config)).findings)
     assert "add " not in told
     assert "state " not in told

@@ -40,7 +40,7 @@ def test_it_loads_with_its_own_weights(save: Callable[..., Path]) -> None:
     torch.testing.assert_close(loaded(ids).logits, model(ids).logits, atol=1e-5, rtol=1e-5)
 
 
-def test_a_schedule_that_is_put_in_is_the_one_it_turns_by() -> None:
+def test_a_schedule_that_is_put_in_is_the_one_it_rotates_by() -> None:
     model, ids = _decoder("rope"), torch.arange(20)[None]
     other: Any = Decoder(DecoderConfig(vocab_size=257, hidden_size=32, num_hidden_layers=2,
                                   trained_length=64, rope_theta=300.0))  # fmt: skip

@@ -129,7 +129,7 @@ def test_the_schedule_that_a_models_own_configuration_gives_changes_nothing(
     ("model_type", "keys"),
     [("gpt2", {"n_positions": 64}), ("bloom", {}), ("mpt", {"d_model": 64, "n_heads": 4})],
 )
-def test_models_that_do_not_turn_pass_through(
+def test_models_that_do_not_rotate_pass_through(
     build: Build, model_type: str, keys: dict[str, Any]
 ) -> None:
     model = build(model_type, **keys)
@@ -270,7 +270,7 @@ def write_gguf(model: Any, path: Path, divisors: np.ndarray[Any, Any]) -> None:
         heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
         for part, count in heads.items():
             if part in name:
-                # llama.cpp turns neighbours; the converter reorders the rows for that.
+                # llama.cpp rotates neighbours; the converter reorders the rows for that.
                 rows = array.reshape(count, 2, -1, array.shape[1])
                 array = np.ascontiguousarray(rows.swapaxes(1, 2)).reshape(array.shape)
         given = names.get_name(name, try_suffixes=(".weight",))
@@ -283,7 +283,9 @@ def write_gguf(model: Any, path: Path, divisors: np.ndarray[Any, Any]) -> None:
     writer.close()
 
 
-def test_a_schedule_in_rope_freqs_is_what_the_model_turns_by(build: Build, tmp_path: Path) -> None:
+def test_a_schedule_in_rope_freqs_is_what_the_model_rotates_by(
+    build: Build, tmp_path: Path
+) -> None:
     from transformers import AutoModelForCausalLM
 
     native = build(rope_parameters={**SCALINGS["llama3"], "rope_theta": THETA})

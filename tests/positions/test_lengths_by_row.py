@@ -64,7 +64,7 @@ def test_positions_on_several_axes_have_a_length_a_row_too() -> None:
         ((), LengthError, "length holds 0 numbers"),
         ((6, 3, -1), LengthError, "the length is -1"),
         ((6, 3, 2.5), LengthError, "the length is 2.5"),
-        (torch.tensor([6, 3, 4]), ScheduleError, "a whole number, or one a row"),
+        (torch.tensor([6, 3, 4]), ScheduleError, "a whole number, or one per row"),
     ],
 )
 def test_other_lengths_are_refused(length: Any, error: type[Exception], named: str) -> None:

@@ -240,7 +240,7 @@ def test_mrope_with_yarn_had_a_ramp_for_four_times_the_length() -> None:
     assert found[OLD].inv_freq[30] == pytest.approx(plain)
 
 
-def test_llama_3_read_without_rope_parameters_turns_the_last_pair_376_times_too_fast() -> None:
+def test_llama_3_read_without_rope_parameters_rotates_the_last_pair_376_times_too_fast() -> None:
     rope = {
         "rope_type": "llama3",
         "rope_theta": 5e5,
@@ -312,7 +312,7 @@ def test_the_converter_writes_divisors_only_for_families_that_it_has_a_rule_for(
 
 
 @pytest.mark.parametrize("model_type", ["qwen3_moe", "gpt_neox", "llama4_text"])
-def test_some_model_files_of_mlx_turn_by_the_base_alone(model_type: str) -> None:
+def test_some_model_files_of_mlx_rotate_by_the_base_alone(model_type: str) -> None:
     # Their tables in mlx-lm 0.32.2 were plain, whatever rope_scaling said.
     config = {**LLAMA, "model_type": model_type, "rope_theta": 1e4, "rotary_pct": 1.0}
     config |= {"rotary_emb_base": 10000, "head_dim": 128, "no_rope_layers": [1, 1]}

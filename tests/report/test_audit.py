@@ -9,8 +9,13 @@ import pytest
 from rich.console import Console
 
 from ropewalk.findings import audit
-from ropewalk.report.audit import document
-from ropewalk.report.audit_words import encoding_words, layers_words, scaling_words, softmax_words
+from ropewalk.report.audit import (
+    document,
+    encoding_words,
+    layers_words,
+    scaling_words,
+    softmax_words,
+)
 from ropewalk.report.lines import print_blocks, text_lines
 from ropewalk.rope.schedules import UNSCALED, Llama3, LongRope, PairDivisors, UnknownScaling, Yarn
 from ropewalk.rope.spec import (
@@ -142,9 +147,9 @@ def test_layers_are_ranges_and_many_ranges_are_cut() -> None:
     assert layers_words(tuple(range(3, 36, 4))) == "layers 3, 7, 11, ..., 35 (9 in all)"
 
 
-def test_which_channels_turn_by_which_axis_is_said() -> None:
-    turns = RotarySpec(128, 128, 5e6, sections=(24, 20, 20), section_layout="interleaved")
-    assert encoding_words(turns).endswith("half layout, sections 24, 20, 20 in turns")
+def test_which_channels_rotate_by_which_axis_is_said() -> None:
+    dealt = RotarySpec(128, 128, 5e6, sections=(24, 20, 20), section_layout="interleaved")
+    assert encoding_words(dealt).endswith("half layout, sections 24, 20, 20 in turns")
     latent = RotarySpec(192, 64, 1e4, "interleaved", placement="last")
     assert encoding_words(latent) == "rotary, the last 64 of 192 channels, interleaved layout"
 

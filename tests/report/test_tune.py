@@ -13,7 +13,7 @@ from ropewalk.extension.tune.loop import StepResult
 from ropewalk.extension.tune.session import Tuned
 from ropewalk.extension.tune.training_settings import TuneSettings, parse_mix
 from ropewalk.report import document_of, html, terminal, to_dict
-from ropewalk.report.chart import drawings
+from ropewalk.report.svg import drawings
 from ropewalk.report.tune import curve_lines, loss_chart
 
 EVIL = "<script>alert(1)</script>\x1b[31m"

@@ -153,7 +153,7 @@ def test_a_horizon_at_or_past_the_limit_is_not_reported() -> None:
     assert similarity_horizon(inv, 1708) == 1707
 
 
-def test_a_head_that_turns_half_of_its_channels_or_fewer_has_no_horizon() -> None:
+def test_a_head_that_rotates_half_of_its_channels_or_fewer_has_no_horizon() -> None:
     inv = plain_inv_freq(1e4, 64)
     assert similarity_horizon(inv, 1 << 17, still_pairs=32) is None
     assert similarity_horizon(inv, 1 << 17) == 725
@@ -164,7 +164,7 @@ def _turned(scaling: Scaling, trained: int, claimed: int, window: Window | None 
     return sum(bool(row.unseen) for row in rows)
 
 
-def test_without_scaling_every_pair_short_of_a_turn_meets_new_angles() -> None:
+def test_without_scaling_every_pair_short_of_a_rotation_meets_new_angles() -> None:
     # Llama-2: d_extra 92 of 128 channels, so 64 - 46 pairs never closed the circle.
     assert _turned(Unscaled(), 4096, 8192) == 18
     assert _turned(Unscaled(), 4096, 4096) == 0
@@ -201,13 +201,13 @@ def test_longrope_compares_long_factors_with_the_short_ones_of_training() -> Non
     assert trained_inv_freq(rotary, 4096, 32768)[63] == rows[63].unscaled / 2.0
     assert rows[63].unseen is False  # swept 8 times further at an eighth of the speed
     assert rows[62].unseen is True
-    assert rows[62].turns == pytest.approx(4096 * rows[62].unscaled / 2.0 / (2 * math.pi))
+    assert rows[62].rotations == pytest.approx(4096 * rows[62].unscaled / 2.0 / (2 * math.pi))
 
 
 def test_a_table_that_training_used_shows_nothing_new_at_its_own_length() -> None:
     divisors = PairDivisors((1.0,) * 32 + (8.0,) * 32)
     rows = pair_rows(RotarySpec(128, 128, 1e4, scaling=divisors), 8192, 8192)
-    assert rows[63].turns == pytest.approx(8192 * rows[63].inv_freq / (2 * math.pi))
+    assert rows[63].rotations == pytest.approx(8192 * rows[63].inv_freq / (2 * math.pi))
     assert not any(row.unseen for row in rows)
 
 
@@ -218,9 +218,9 @@ def test_a_window_bounds_the_distances_that_training_and_claim_show() -> None:
 
 def test_without_lengths_nothing_is_said_about_training() -> None:
     for row in pair_rows(RotarySpec(64, 64, 1e4), None, 4096):
-        assert (row.turns, row.unseen) == (None, None)
+        assert (row.rotations, row.unseen) == (None, None)
     for row in pair_rows(RotarySpec(64, 64, 1e4), 4096, None):
-        assert row.turns is not None
+        assert row.rotations is not None
         assert row.unseen is None
 
 

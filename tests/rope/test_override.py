@@ -189,7 +189,7 @@ def test_yarn_without_any_length_says_what_can_be_used() -> None:
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "bloom"])
-def test_a_model_that_does_not_turn_is_refused(model_type: str) -> None:
+def test_a_model_that_does_not_rotate_is_refused(model_type: str) -> None:
     spec = read_config({"model_type": model_type, "n_head": 4, "n_layer": 2, "hidden_size": 64})
     with pytest.raises(ScheduleError, match=f"this {model_type} model has none"):
         override(spec, "yarn:2")

@@ -1,4 +1,4 @@
-"""Which axis turns which pair: the dealings of Qwen2-VL and Qwen3-VL, and what none can be."""
+"""Which axis rotates which pair: the dealings of Qwen2-VL and Qwen3-VL, and what none can be."""
 
 from __future__ import annotations
 

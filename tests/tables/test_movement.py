@@ -105,7 +105,7 @@ def test_a_planted_move_is_found_as_it_is_and_under_a_rotation(
     assert plain.overlap.lowest(1)[0][0] == 17
 
 
-def test_the_turn_is_scipys(save: Save, numbers: Callable[..., Tensor]) -> None:
+def test_the_rotation_is_scipys(save: Save, numbers: Callable[..., Tensor]) -> None:
     one, two = numbers(60, 8), numbers(60, 8, seed=5)
     found = compare(save(one, WORDS), save(two, WORDS))
     turn, _ = orthogonal_procrustes(one.double().numpy(), two.double().numpy())

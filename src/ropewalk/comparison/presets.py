@@ -45,7 +45,7 @@ class Variant:
 class Settings:
     """Everything that the figures of a comparison follow from, machine apart.
 
-    `trained_length` tokens a row and `rows` rows a step, for `steps` steps. `growing` is the
+    `trained_length` tokens per row and `rows` rows per step, for `steps` steps. `growing` is the
     share of steps in which rows are cut into pieces of a quarter, and then of half, of that
     length: what is to be recalled is then near, which helps where rows are long. `answer_weight`
     multiplies the loss on values. `device` is "cpu" or "cuda".

@@ -188,7 +188,7 @@ def _schedule_refusal(
         f"{ours.scaling.name} scaling of {group.name}, base",
         f"{ours.rope_theta:.10g}",
         f"pair {pair} would rotate {other.inv_freq[pair]:.7g} instead of "
-        f"{built.inv_freq[pair]:.7g} radians a token{at}",
+        f"{built.inv_freq[pair]:.7g} radians per token{at}",
     )
 
 

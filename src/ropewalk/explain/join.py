@@ -49,7 +49,7 @@ class JoinReading:
     """B read in one way, averaged over the pairs.
 
     `value_a`, `value_b`: natural logarithm of the probability of each document's value, where B's
-    is asked for. `misled`: pairs in which A's is the likelier. `loss`: nats a token of B. `mean`
+    is asked for. `misled`: pairs in which A's is the likelier. `loss`: nats per token of B. `mean`
     and `most`: by how much B's logits differ from those of B alone, over all tokens of B and of
     the vocabulary.
     """

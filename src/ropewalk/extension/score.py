@@ -85,7 +85,7 @@ class Candidate:
 class Score:
     """What a candidate does. `rows` are its answers at the new length, the same prompts for all.
 
-    `short` is the mean loss of short text in nats a token, `change` its share of the loss of the
+    `short` is the mean loss of short text in nats per token, `change` its share of the loss of the
     model as it is, less 1; `stopped` says why it was asked no further, "" where it was not stopped.
     """
 

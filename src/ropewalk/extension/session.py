@@ -188,7 +188,7 @@ def _figures(choice: Choice, bench: Bench) -> list[str]:
         for length in lengths
     ]
     told.append(
-        f"loss of short text {score.short:.4f} nats a token, {score.change:+.2%} against the "
+        f"loss of short text {score.short:.4f} nats per token, {score.change:+.2%} against the "
         "model before"
     )
     return [*told, f"in {bench.facts.dtype}, seed {bench.maker.seed}, without training"]

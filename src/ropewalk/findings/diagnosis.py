@@ -26,7 +26,7 @@ LIBRARY_BASE = 10_000.0
 @short
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A live table and what it should be, radians a token; `where` names it for sentences."""
+    """A live table and what it should be, radians per token; `where` names it for sentences."""
 
     where: str
     live: tuple[float, ...]

@@ -19,8 +19,8 @@ Top level::
 `rotary`: attention_factor, attention_rule, fingerprint (of the schedule at the claimed length),
 fingerprint_short (of a short prompt), critical_dimension, horizon and trained_horizon
 {tokens, searched} | null, unseen_pairs, pairs: every pair as {index, unscaled, inv_freq,
-wavelength, divisor, turns, unseen}. Frequencies in radians a token, lengths in tokens. A number
-that JSON lacks (an infinite wavelength) is null.
+wavelength, divisor, rotations, unseen}. Frequencies in radians per token, lengths in tokens. A
+number that JSON lacks (an infinite wavelength) is null.
 """
 
 from __future__ import annotations

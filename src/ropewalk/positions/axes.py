@@ -54,7 +54,7 @@ Axes = OneAxis | Chunked | Interleaved | Axial
 @short
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """For each pair in channel order: radians a token, and the axis whose position rotates it."""
+    """For each pair in channel order: radians per token, and the axis whose position rotates it."""
 
     inv_freq: tuple[float, ...]
     axis: tuple[int, ...]

@@ -23,7 +23,7 @@ from ropewalk.positions.rotary_tables import ROTARY_TABLES, RotatedHeads, Tables
 from ropewalk.rope import spec
 
 Lengths = int | Sequence[int]
-"""Tokens of the sequences at hand: one number for all rows of a batch, or one a row."""
+"""Tokens of the sequences at hand: one number for all rows of a batch, or one per row."""
 
 
 class Rotary(ExactEncoding):
@@ -85,7 +85,7 @@ class Rotary(ExactEncoding):
         if isinstance(length, Tensor):
             raise ScheduleError(
                 "length is a tensor, whose values would have to be waited for; give a whole "
-                "number, or one a row in a list"
+                "number, or one per row in a list"
             )
         if isinstance(length, Sequence):
             position_ids = _by_row(position_ids, length, what)
@@ -229,7 +229,7 @@ def _by_row(position_ids: Tensor, rows: Sequence[int], what: str) -> Tensor:
     if not rows or ids.shape[-2] not in (1, len(rows)):
         raise LengthError(
             f"{what} has shape {tuple(position_ids.shape)} and length holds {len(rows)} numbers; "
-            "give one length for all rows, or one a row"
+            "give one length for all rows, or one per row"
         )
     return ids
 

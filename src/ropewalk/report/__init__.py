@@ -1,9 +1,9 @@
-"""Results as people read them: one document a result, rendered for a terminal, a page, or JSON.
+"""Results as people read them: one document per result, rendered for a terminal, a page, or JSON.
 
 `document_of` finds the function that makes a result's document: `document` of the file that
 `HOMES` names for it. `terminal`, `html` and `as_json` render any document. A file of this room is
 a result (`audit`, `proof`, `extension`, ...) or one of the renderers' parts: `document` is the
-model, `lines` and `map_lines` the terminal, `page`, `chart` and `map_svg` the page, `values` the
+model, `lines` and `map_lines` the terminal, `page` and `svg` the page, `values` the
 plain values, `text` makes anything from a file safe to print and breaks it into lines. Nothing is
 measured here.
 """

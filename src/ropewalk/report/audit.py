@@ -1,33 +1,41 @@
 """An audit as a document: lengths, a section for each group of layers, pairs, findings, engines.
 
-Readable in 80 columns, without colour and in ASCII.
+Readable in 80 columns, without colour and in ASCII. Encodings, scalings and rules of a spec are put
+into short plain words here.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from ropewalk.findings import Audit, Finding, Horizon, RotaryAudit, to_json
-from ropewalk.report.audit_words import encoding_words, layers_words, scaling_words, softmax_words
-from ropewalk.report.document import (
-    Block,
-    Column,
-    Detail,
-    Details,
-    Document,
-    Heading,
-    Prose,
-    Table,
-)
+from ropewalk.report.document import Block, Column, Detail, Details, Document, Heading, Prose, Table
 from ropewalk.rope.diagnostics import PairRow
-from ropewalk.rope.spec import LayerGroup, Length, RotarySpec
+from ropewalk.rope.schedules import LongRope, PairDivisors, Scaling, UnknownScaling, Unscaled
+from ropewalk.rope.spec import (
+    AlibiSpec,
+    Encoding,
+    IncompleteRotary,
+    LayerGroup,
+    LearnedPositions,
+    Length,
+    NoPositionSpec,
+    Recurrent,
+    RelativeBuckets,
+    RotarySpec,
+    SinusoidalSpec,
+    SoftmaxRule,
+)
 
 Pairs = Literal["digest", "all"]
 
 ENOUGH = 8
 """Rows of a digest of pairs at least, where there are that many: evenly spread ones fill up."""
+MOST_RANGES = 4
+"""More ranges of layers than this are shortened in the middle."""
 
 _LABEL = 16
 
@@ -100,7 +108,7 @@ def _limits(audit: Audit, part: RotaryAudit) -> Iterator[Detail]:
         yield Detail(
             "critical dim.",
             f"{part.critical_dimension} of {part.rotary.rotary_dim} channels: those below make a "
-            f"full turn within {trained} tokens at the base alone",
+            f"full rotation within {trained} tokens at the base alone",
             part.critical_dimension,
         )
     if part.horizon is not None:
@@ -120,7 +128,7 @@ def _horizon_words(horizon: Horizon) -> str:
 
 
 def pair_table(rows: Sequence[tuple[PairRow, str]]) -> Table:
-    """Rotary pairs, each with why it is shown; wavelength in tokens, turns within the trained
+    """Rotary pairs, each with why it is shown; wavelength in tokens, rotations within the trained
     length. What other columns give by arithmetic is left out for want of room.
     """
     columns = (
@@ -129,12 +137,12 @@ def pair_table(rows: Sequence[tuple[PairRow, str]]) -> Table:
         Column("scaled", 11, lambda row: row[0].inv_freq, "{:.4e}"),
         Column("wavelength", 14, lambda row: row[0].wavelength, _wavelength),
         Column("divisor", 9, lambda row: row[0].divisor, "{:.5g}"),
-        Column("turns", 11, lambda row: row[0].turns, "{:,.3f}", absent=""),
+        Column("rotations", 11, lambda row: row[0].rotations, "{:,.3f}", absent=""),
         Column("new", 5, lambda row: row[0].unseen, lambda new: "yes" if new else "no", absent=""),
         Column("", 0, lambda row: row[1], align="<", key="note"),
     )
     return Table(
-        columns, rows, less=("", "rad/token", "turns", "scaled"), head="dim", key="pairs"
+        columns, rows, less=("", "rad/token", "rotations", "scaled"), head="dim", key="pairs"
     )  # fmt: skip
 
 
@@ -208,3 +216,103 @@ def _ramp(rows: tuple[PairRow, ...]) -> tuple[int | None, int | None]:
     leaves = max(r.index for r in rows if math.isclose(r.divisor, first, rel_tol=1e-9))
     reaches = min(r.index for r in rows if math.isclose(r.divisor, last, rel_tol=1e-9))
     return (leaves, reaches) if leaves < reaches else (None, None)
+
+
+def encoding_words(encoding: Encoding) -> str:
+    """What kind of position a layer is told, with the numbers that shape it."""
+    match encoding:
+        case RotarySpec():
+            last = "the last " if encoding.placement == "last" else ""
+            words = (
+                f"rotary, {last}{encoding.rotary_dim} of {encoding.head_dim} channels, "
+                f"{encoding.layout} layout"
+            )
+            if encoding.sections:
+                words += f", sections {', '.join(map(str, encoding.sections))}"
+                words += " in turns" if encoding.section_layout == "interleaved" else ""
+            return words
+        case IncompleteRotary(missing=missing):
+            return f"rotary, incomplete: the file leaves out {', '.join(missing)}"
+        case AlibiSpec(heads=heads, max_bias=bias):
+            return f"ALiBi, {_count(heads, 'heads')}, largest bias {bias:g}"
+        case LearnedPositions(rows=rows, offset=offset):
+            reserved = f" behind {offset} reserved rows" if offset else ""
+            return f"learned table, {_count(rows, 'positions')}{reserved}"
+        case SinusoidalSpec(rows=rows):
+            return f"sinusoidal, {_count(rows, 'positions')}"
+        case RelativeBuckets(buckets=buckets, max_distance=distance):
+            return f"relative, {buckets} buckets up to distance {distance}"
+        case NoPositionSpec():
+            return "none: these layers are told no position"
+        case Recurrent(kind=kind):
+            return f"none: {kind} layers know order by their state"
+
+
+def scaling_words(scaling: Scaling) -> str:
+    """A scaling's name and the numbers of its formula; long lists by count and range."""
+    match scaling:
+        case Unscaled():
+            return "none"
+        case UnknownScaling(name=name, parameters=parameters):
+            given = ", ".join(f"{key} {value}" for key, value in parameters)
+            return f"{name} (unknown)" + (f": {given}" if given else "")
+        case PairDivisors(divisors=divisors):
+            return f"pair divisors: {_range(divisors)}"
+        case _:
+            return f"{scaling.name}: {', '.join(_numbers(scaling))}"
+
+
+def softmax_words(rule: SoftmaxRule) -> str:
+    """The factor on the softmax scale, its rule, and what else shapes the scores."""
+    words = f"x {rule.factor:.6g} ({rule.rule})"
+    if rule.softcap is not None:
+        words += f", scores capped at {rule.softcap:g}"
+    if rule.temperature is not None:
+        floor, scale = rule.temperature
+        words += f", queries grow with position (floor {floor:g}, scale {scale:g})"
+    if rule.sinks:
+        words += ", a learned sink"
+    return words
+
+
+def layers_words(layers: tuple[int, ...]) -> str:
+    """Layer indices as ranges and a count: "layers 0-5, 7 (7)"."""
+    if not layers:
+        return "layers not stated"
+    ranges: list[list[int]] = []
+    for layer in sorted(layers):
+        if ranges and layer == ranges[-1][1] + 1:
+            ranges[-1][1] = layer
+        else:
+            ranges.append([layer, layer])
+    shown = [str(a) if a == b else f"{a}-{b}" for a, b in ranges]
+    if len(shown) > MOST_RANGES:
+        shown = [*shown[: MOST_RANGES - 1], "...", shown[-1]]
+    return f"layers {', '.join(shown)} ({len(layers)} in all)"
+
+
+def _numbers(scaling: Scaling) -> Iterator[str]:
+    """Each parameter that is set, by its name."""
+    for field in dataclasses.fields(scaling):
+        value = getattr(scaling, field.name)
+        name = field.name.replace("_", " ")
+        if value is None:
+            continue
+        if isinstance(value, tuple):
+            yield f"{name} {_range(value)}"
+        elif isinstance(value, bool):
+            yield f"{name} {'yes' if value else 'no'}"
+        else:
+            yield f"{name} {value:.10g}"
+    if isinstance(scaling, LongRope) and scaling.short_factor == scaling.long_factor:
+        yield "both lists equal"
+
+
+def _range(values: tuple[float, ...]) -> str:
+    if not values:
+        return "no values"
+    return f"{len(values)} values from {min(values):.5g} to {max(values):.5g}"
+
+
+def _count(number: int | None, what: str) -> str:
+    return f"{what} not stated" if number is None else f"{number} {what}"

@@ -22,6 +22,7 @@ from ropewalk.report.document import (
     Table,
     on_page,
 )
+from ropewalk.report.proof_map import fraction
 
 SIGNIFICANT = 0.05
 
@@ -50,7 +51,7 @@ def _table(story: Story, chapters: Sequence[Chapter]) -> Table:
 
     columns = [Column("pass keys found at", 0, lambda chapter: chapter.title, key="proof")]
     columns += [
-        Column(f"{length:,}", 10, of(length), _counted, absent="") for length in story.scale.lengths
+        Column(f"{length:,}", 10, of(length), fraction, absent="") for length in story.scale.lengths
     ]
     return Table(columns, chapters, key="proofs")
 
@@ -67,7 +68,7 @@ def map_of(chapter: Chapter, story: Story) -> HeatMap:
         tuple(f"{depth:.0%}" for depth in summary.depths),
         tuple(
             tuple(
-                MapField(share.value, _counted(share))
+                MapField(share.value, fraction(share))
                 for share in (by_place[length, depth] for length in summary.lengths)
             )
             for depth in summary.depths
@@ -78,7 +79,7 @@ def map_of(chapter: Chapter, story: Story) -> HeatMap:
 def loss_chart(story: Story) -> Chart:
     """The loss by step."""
     losses = [step.loss for step in story.steps]
-    lead = f"{losses[0]:.2f} to {losses[-1]:.2f} nats a token"
+    lead = f"{losses[0]:.2f} to {losses[-1]:.2f} nats per token"
     points = tuple((float(step), loss) for step, loss in enumerate(losses, 1))
     ticks = ((1.0, "1"), (float(len(losses)), f"step {len(losses)}"))
     title = f"Loss over {len(losses)} steps of tuning"
@@ -88,7 +89,7 @@ def loss_chart(story: Story) -> Chart:
 def chapter_line(chapter: Chapter) -> str:
     """Hits of each length in one line."""
     return "   ".join(
-        f"{column.length:,}: {_counted(column.pooled)}" for column in chapter.proof.summary.columns
+        f"{column.length:,}: {fraction(column.pooled)}" for column in chapter.proof.summary.columns
     )
 
 
@@ -97,14 +98,14 @@ def sentences(story: Story) -> Iterator[str]:
     drifted, steps = story.drifted, story.steps
     target, trained = story.scale.target, story.trained
     yield (
-        f"Trained on {trained:,} tokens, it finds {_counted(story.shipped.share(trained))} there "
-        f"and {_counted(story.shipped.share(target))} at {target:,}."
+        f"Trained on {trained:,} tokens, it finds {fraction(story.shipped.share(trained))} there "
+        f"and {fraction(story.shipped.share(target))} at {target:,}."
     )
     yield _without_training(story.untrained, target)
     yield (
         f"After {len(steps)} steps on packed documents (loss {steps[0].loss:.2f} to "
-        f"{steps[-1].loss:.2f}): {_counted(story.tuned.share(target))} at {target:,}, worst depth "
-        f"{_counted(story.tuned.worst(target))}."
+        f"{steps[-1].loss:.2f}): {fraction(story.tuned.share(target))} at {target:,}, worst depth "
+        f"{fraction(story.tuned.worst(target))}."
     )
     yield f"Tuning against the stretched model as it was: {story.gate.sentence}."
     nearer = drifted.after_within - drifted.after_across
@@ -123,11 +124,11 @@ def _without_training(chapters: Sequence[Chapter], target: int) -> str:
     leaders = [chapter for chapter in chapters if chapter.share(target).hits == most]
     names = " and ".join(_schedule(chapter) for chapter in leaders)
     said = (
-        f"Most found without training at {target:,}: {names}, {_counted(leaders[0].share(target))}"
+        f"Most found without training at {target:,}: {names}, {fraction(leaders[0].share(target))}"
     )
     said += " each" if len(leaders) > 1 else ""
     near = [
-        f"{_schedule(chapter)} ({_counted(chapter.share(target))})"
+        f"{_schedule(chapter)} ({fraction(chapter.share(target))})"
         for chapter in chapters
         if chapter not in leaders and _by_chance(leaders[0], chapter, target)
     ]
@@ -153,7 +154,7 @@ def _schedule(chapter: Chapter) -> str:
 
 
 def values(story: Story) -> dict[str, object]:
-    """All figures of the story as plain values. Losses in nats a token, by step."""
+    """All figures of the story as plain values. Losses in nats per token, by step."""
     return {
         "schema": "ropewalk.demo.full/1",
         "trained": story.trained,
@@ -176,7 +177,3 @@ def values(story: Story) -> dict[str, object]:
 
 def _share(share: Share) -> dict[str, object]:
     return {"hits": share.hits, "judged": share.judged, "interval": [share.low, share.high]}
-
-
-def _counted(share: Share) -> str:
-    return f"{share.hits}/{share.judged}"

@@ -135,7 +135,7 @@ def _said_table(found: Comparison) -> Table:
 
 
 def _measured(found: Comparison) -> Iterator[Block]:
-    """Losses, recall, probes and speed, a table each."""
+    """Losses, recall, probes and speed, one table per measure."""
     trained, windows = found.settings.trained_length, found.settings.windows
     over = [f"{each} x = {window}" for each, window in zip(LENGTHS, windows, strict=True)]
     for kind, title in (

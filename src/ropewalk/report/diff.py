@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from ropewalk.proof.diff import DiffPart, RunDiff
 from ropewalk.proof.statistics.paired import MeanDifference
@@ -41,17 +42,18 @@ def document(found: RunDiff) -> Document:
 
 def values(found: RunDiff) -> dict[str, object]:
     """The comparison as plain JSON values, under a schema's name."""
-    held = {
-        **{name: plain(getattr(found, name)) for name in found.__dataclass_fields__},
+    held: Any = plain(found)
+    return {
+        "schema": f"ropewalk.proof.diff/{JSON_FORMAT}",
+        **held,
         "overall": _part(found.overall),
         "lengths": [_part(part) for part in found.lengths],
         "depths": [_part(part) for part in found.depths],
     }
-    return {"schema": f"ropewalk.proof.diff/{JSON_FORMAT}", **held}
 
 
 def _part(part: DiffPart) -> dict[str, object]:
-    held = {name: plain(getattr(part, name)) for name in part.__dataclass_fields__}
+    held: Any = plain(part)
     return {**held, "pairs": part.pairs, "significant": part.significant}
 
 

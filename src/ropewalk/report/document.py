@@ -1,6 +1,6 @@
 """A result as one document: headings, facts, tables, sentences, maps and charts.
 
-A result's report is one function from the result to a `Document`, in one file a result. What it
+A result's report is one function from the result to a `Document`, in one file per result. What it
 looks like is no concern of that function: `lines` lays a document out for a terminal, `page` makes
 one HTML file of it, `values` plain JSON values. Text goes in as it is; each renderer makes it
 safe, so that nothing from a file can paint a terminal or enter a page's markup.
@@ -116,7 +116,7 @@ class Column:
 @short
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Objects, a row each. Columns that do not fit side by side go on below, each with the first.
+    """Objects, one per row. Columns that do not fit side by side go on below, each with the first.
 
     `words`: the last column is words, which are wrapped in what room is left. `less`: columns, by
     name, that a narrow terminal does without, the first to go first; `key` names the table among
@@ -341,6 +341,23 @@ class Document:
     def tables(self) -> Iterator[Table]:
         """Its tables, in order."""
         yield from _tables(self.blocks)
+
+
+def plot(marks: Mapping[str, Callable[[Any], float | None]], low: float, room: int = 30) -> Column:
+    """A column that plots values from `low` to 1, a character each; of two in one place the first
+    is seen. Its head is the scale.
+    """
+
+    def plotted(row: object) -> str:
+        line = [" "] * room
+        for mark, of in reversed(tuple(marks.items())):
+            value = of(row)
+            if value is not None:
+                line[round((value - low) / (1.0 - low) * (room - 1))] = mark
+        return "".join(line).rstrip()
+
+    scale = f"{f'{low:.1f}'.ljust(room - 3)}1.0"
+    return Column(scale, room + 2, plotted, align="<", key="plot")
 
 
 def on_page(*blocks: Block) -> On:

@@ -1,4 +1,4 @@
-"""What each engine computes, as blocks: a table a group of layers, then sentences.
+"""What each engine computes, as blocks: a table per group of layers, then sentences.
 
 Readable in 80 columns, without colour and in ASCII, like the audit that it follows.
 """

@@ -173,7 +173,7 @@ def _encodings(rows: Sequence[EncodingRow]) -> Iterator[Block]:
     yield ""
     yield Prose(
         "Values: the vector added to the input; a query and a key of ones, rotated; the bias on "
-        "the score of a key that far back, one a head, beside a constant 1. Tables and biases "
+        "the score of a key that far back, one per head, beside a constant 1. Tables and biases "
         "that are trained are measured as they are drawn, before training."
     )
 

@@ -71,7 +71,7 @@ def _blocks(found: Extension, title: str) -> Iterator[Block]:
 
 
 def _headrooms(found: Headrooms) -> Iterator[Block]:
-    """Log-probabilities over gaps, a row a method and a column a headroom."""
+    """Log-probabilities over gaps, a row per method and a column per headroom."""
     yield on_page(Heading("For the length itself, and for longer contexts"))
     if found.reason:
         yield Prose(
@@ -105,7 +105,7 @@ def _scores(scores: tuple[Score, ...]) -> Iterator[Block]:
     yield on_page(Heading("What was measured"))
     yield Prose(
         f"Facts found at {at} tokens, the mean log-probability of the true value, and the loss of "
-        "short text (nats a token) against the model as it is."
+        "short text (nats per token) against the model as it is."
     )
     columns = (
         Column("", 19, lambda score: score.name, key="name"),
@@ -157,7 +157,7 @@ def _serving(options: Sequence[Options], files: str) -> Iterator[Block]:
 
 
 def values(found: Extension) -> dict[str, object]:
-    """Everything that was measured and chosen; frequencies are radians a token."""
+    """Everything that was measured and chosen; frequencies are radians per token."""
     after = found.after
     trained = trained_length(found.before)
     return {

@@ -84,7 +84,7 @@ def how(settings: Settings) -> str:
     s = settings
     tokens = s.streams * s.windows[-1]
     return (
-        f"Losses in nats a token, of the same {tokens:,} tokens of unseen streams under every "
+        f"Losses in nats per token, of the same {tokens:,} tokens of unseen streams under every "
         f"window; non-overlapping windows begin anew where the one before ends (stride = window "
         f"- 1), sliding ones move by a stride of {s.stride}. Recall: {s.prompts} prompts each end "
         "in a name that was told its value once; a hit is the value as the most likely of all "

@@ -23,7 +23,7 @@ def _blocks(found: LossReport) -> Iterator[Block]:
     claim = "claims no length" if found.claimed is None else f"claims {found.claimed:,}"
     yield Prose(
         f"{found.name} ({claim}); {clip(found.text, 200)} text, {found.tokens:,} tokens. Losses "
-        "in nats a token, every token the same weight."
+        "in nats per token, every token the same weight."
     )
     yield ""
     columns = (
@@ -128,5 +128,5 @@ def _gain(found: LossReport) -> str:
     does = "saves" if gain.mean >= 0 else "costs"
     return (
         f"The whole text before a token, against what its window holds, {does} "
-        f"{abs(gain.mean):.4f} nats a token over {gain.tokens:,} tokens; {keys}{perplexity}."
+        f"{abs(gain.mean):.4f} nats per token over {gain.tokens:,} tokens; {keys}{perplexity}."
     )

@@ -18,6 +18,7 @@ from ropewalk.report.document import (
     in_terminal,
     on_page,
 )
+from ropewalk.report.text import listed
 
 SCHEMA = "ropewalk.pack/1"
 _BAR = 18
@@ -44,10 +45,10 @@ def _blocks(packed: Packed) -> Iterator[Block]:
             "were read as such."
         )
     if packed.sources.left_out:
-        names = ", ".join(p.name for p in packed.sources.left_out[:4])
+        names = listed((path.name for path in packed.sources.left_out), 4)
         yield Prose(
             f"Left out of the folders, no text by their names: {len(packed.sources.left_out):,} "
-            f"files ({names}{', ...' if len(packed.sources.left_out) > 4 else ''})"
+            f"files ({names})"
         )
     yield ""
     head = "How often each distance between two tokens will be trained"

@@ -18,8 +18,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ropewalk.errors import MissingPartError
-from ropewalk.report import map_svg, scale
-from ropewalk.report.chart import drawings
+from ropewalk.report import scale, svg
 from ropewalk.report.document import (
     Block,
     Details,
@@ -30,6 +29,7 @@ from ropewalk.report.document import (
     Prose,
     Widget,
 )
+from ropewalk.report.svg import drawings
 from ropewalk.report.text import visible
 from ropewalk.short import short
 
@@ -64,7 +64,7 @@ def html(document: Document) -> str:
         head=head,
         parts=[part for part in parts if part.heading or part.blocks],
         maps=count(),
-        shape=map_svg,
+        shape=svg,
         swatches=[scale.colour(i / 8) for i in range(9)],
         scripts=[trusted(asset(each.script)) for each in widgets if each.script],
         data=next((embedded(each.data) for each in widgets if each.data is not None), None),
@@ -111,7 +111,7 @@ def _environment() -> Environment:
         {
             "kind": lambda block: type(block).__name__,
             "drawings": drawings,
-            "figure": map_svg.figure,
+            "figure": svg.figure,
             "trusted": trusted,
             "policy_hash": policy_hash,
             "tokens": scale.tokens,

@@ -1,6 +1,6 @@
 """The heat map of a run: its fields, the lines below it, the bars of the effective length.
 
-Lengths are columns, depths are rows. What stands under the map is `BELOW`, a line each.
+Lengths are columns, depths are rows. What stands under the map is `BELOW`, one line per entry.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ropewalk.report.document import Block, Column, Document, Heading, Prose, Table, on_page
 from ropewalk.report.table_words import clipped
+from ropewalk.report.text import listed
 
 if TYPE_CHECKING:
     from ropewalk.tables.movement import Movement, TableComparison
@@ -36,7 +37,7 @@ def _blocks(found: TableComparison, names: tuple[str, str], top: int) -> Iterato
         yield ""
         yield _said(
             f"Rows of {found.one.width:,} and {found.other.width:,} numbers cannot be set against "
-            "each other, nor turned into each other; what is left to compare is who a token's "
+            "each other, nor rotated onto each other; what is left to compare is who a token's "
             "neighbours are."
         )
     else:
@@ -46,7 +47,7 @@ def _blocks(found: TableComparison, names: tuple[str, str], top: int) -> Iterato
         if len(found.kept) <= found.one.width:
             yield _said(
                 f"Beware: {len(found.kept):,} tokens in {found.one.width:,} dimensions can be "
-                "turned onto almost anything; what is left says little."
+                "rotated onto almost anything; what is left says little."
             )
     yield from _overlap(found, top)
 
@@ -70,11 +71,10 @@ def _coverage(found: TableComparison) -> Iterator[Block]:
         )
     for pairs, words in ((found.zero, "all zeros"), (found.not_finite, "NaN or infinity")):
         if pairs:
-            first = ", ".join(found.label(pair) for pair in pairs[:5])
-            more = ", ..." if len(pairs) > 5 else ""
+            first = listed(map(found.label, pairs), 5)
             yield _said(
                 f"{len(pairs):,} of them are rows of {words} in a table, and are left out of what "
-                f"follows: {first}{more}"
+                f"follows: {first}"
             )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ropewalk.report.document import (
@@ -21,6 +22,7 @@ from ropewalk.report.document import (
     Table,
     in_terminal,
     on_page,
+    plot,
 )
 from ropewalk.report.text import clip
 from ropewalk.short import short
@@ -28,9 +30,6 @@ from ropewalk.short import short
 if TYPE_CHECKING:
     from ropewalk.explain.meaning import LayerCosines, Meaning
     from ropewalk.explain.occurrences import Occurrence
-
-_PLOT = 30
-"""Cells of the plot beside the numbers."""
 
 
 @short
@@ -88,11 +87,11 @@ def _blocks(meaning: Meaning) -> Iterator[Block]:
 
 
 def _layers(meaning: Meaning) -> Iterator[Block]:
-    """A layer a line; in a terminal with room for it, what is plotted stands beside the numbers."""
+    """One line per layer; in a terminal with room, the plot stands beside the numbers."""
     table, paired = rows(meaning), meaning.senses is None
 
     def column(head: str, name: str) -> Column:
-        return Column(head, 8, lambda row: getattr(row, name), "{:.2f}", key=name)
+        return Column(head, 8, attrgetter(name), "{:.2f}", key=name)
 
     columns = [Column("layer", 11, lambda row: row.name)]
     if paired:
@@ -107,18 +106,9 @@ def _layers(meaning: Meaning) -> Iterator[Block]:
         words = "o within the groups, x across them, . others; -: less mean"
     values = [v for row in table for v in (row.within, row.across, row.others) if v is not None]
     low = min(0.0, *values)
-    scale = f"{f'{low:.1f}'.ljust(_PLOT - 3)}1.0"
-
-    def plotted(row: LayerMeaning) -> str:
-        cells = [" "] * _PLOT
-        for mark, name in reversed(marks.items()):
-            value = getattr(row, name)
-            if value is not None:
-                cells[round((value - low) / (1.0 - low) * (_PLOT - 1))] = mark
-        return "".join(cells).rstrip()
-
-    with_plot = [*columns, Column(scale, _PLOT + 2, plotted, align="<", key="plot")]
-    yield in_terminal(Table(with_plot, table, less=(scale,)), f"Plotted: {words}")
+    plotted = plot({mark: attrgetter(name) for mark, name in marks.items()}, low)
+    shown = Table([*columns, plotted], table, less=(plotted.name,))
+    yield in_terminal(shown, f"Plotted: {words}")
     yield on_page(Table(columns, table, key="layers"))
 
 

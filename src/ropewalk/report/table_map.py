@@ -1,28 +1,32 @@
-"""A table's map as one HTML page: points to pan, zoom, search and walk from neighbour to neighbour.
+"""A table's map as one HTML page, and the clusters of its rows as a document.
 
-Points, names and neighbours are packed (deflate, base64) and drawn by the page's own script on a
-canvas; names reach the page as text only. No network, one file (see `page`). What the map is of,
-which rows it leaves out and how little two axes hold stands in plain HTML.
+The map is points to pan, zoom, search and walk from neighbour to neighbour. Points, names and
+neighbours are packed (deflate, base64) and drawn by the page's own script on a canvas; names reach
+the page as text only. No network, one file (see `page`). What the map is of, which rows it leaves
+out and how little two axes hold stands in plain HTML.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ropewalk.report import page
+from ropewalk.report.document import Block, Column, Document, Prose, Table
 from ropewalk.report.prompt_pool import deflated
-from ropewalk.report.text import clip, visible
+from ropewalk.report.text import clip, listed, visible
+from ropewalk.tables.clusters import JUDGED, RESTARTS, Clusters
 from ropewalk.tables.vocabulary import Shape, shape_of
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from ropewalk.tables.clusters import Clusters
     from ropewalk.tables.open import EmbeddingTable
     from ropewalk.tables.principal import Projection, ShownNeighbours
+
 
 NAME_LIMIT = 200
 """Characters of a token's name that the page holds."""
@@ -30,6 +34,8 @@ _STEPS = 32_767
 """Steps from the middle of the map to its edge, in which places are kept."""
 _COSINE_STEPS = 10_000
 _NORM_STEPS = 65_535
+_BAR = 16
+_NAMED = 8
 
 
 @dataclass(slots=True)
@@ -101,12 +107,12 @@ def facts(
             (
                 "not finite",
                 f"{len(shown.not_finite):,} rows hold NaN, infinity or numbers beyond fp32's "
-                f"squares and have no place: {_first(shown.not_finite)}",
+                f"squares and have no place: {listed(shown.not_finite, _NAMED)}",
             )
         )
     if shown.zero:
         lines.append(
-            ("zero rows", f"{len(shown.zero):,} without a direction: {_first(shown.zero)}")
+            ("zero rows", f"{len(shown.zero):,} without a direction: {listed(shown.zero, _NAMED)}")
         )
     if near is not None:
         lines.append(
@@ -126,10 +132,6 @@ def facts(
         )
     lines.append(("table", table.line()))
     return lines
-
-
-def _first(rows: tuple[int, ...]) -> str:
-    return ", ".join(map(str, rows[:8])) + (", ..." if len(rows) > 8 else "")
 
 
 def _coloured(clusters: Clusters | None) -> list[tuple[str, str]]:
@@ -204,3 +206,90 @@ def _steps(places: Tensor) -> tuple[np.ndarray, list[float]]:
     steps = ((places - middle) / half * _STEPS).round()
     origin: list[float] = (-middle / half * _STEPS).tolist()
     return steps.T.contiguous().numpy().astype(np.int16).reshape(-1), origin
+
+
+def document(found: Clusters, table: EmbeddingTable) -> Document:
+    """What was clustered and how, each cluster, and how good they are."""
+    title = f"{table.tables.title}: clusters"
+    question = f"Which rows of {table.tables.title} point alike?"
+    blocks = tuple(_blocks(found, table))
+    return Document(title, blocks, "ropewalk table clusters", question, width=100)
+
+
+def _blocks(found: Clusters, table: EmbeddingTable) -> Iterator[Block]:
+    yield f"{table.tables.title}: {len(found.clusters)} clusters of {found.chosen.line}"
+    yield Prose(
+        f"k-means on rows at length 1; centres fitted on {found.fitted:,} rows, best of {RESTARTS} "
+        f"starts, seed {found.seed}; every row in the cluster of its nearest centre"
+    )
+    yield ""
+    most = found.clusters[0].size
+    columns = (
+        Column("", 4, lambda row: row[0], align=">", key="cluster"),
+        Column("rows", 9, lambda row: row[1].size, "{:,}"),
+        Column("", _BAR + 2, lambda row: row[1].size / most, _bar, "<", key="share"),
+        Column("cosine", 8, lambda row: row[1].cosine, "{:.3f}"),
+        Column(
+            "central tokens",
+            0,
+            lambda row: "  ".join(table.label(each) for each, _ in row[1].central),
+            align="<",
+        ),
+    )
+    yield Table(columns, list(enumerate(found.clusters)), words=True, key="clusters")
+    yield ""
+    yield Prose("cosine: mean of a cluster's rows with its centre; 1 where all point alike")
+    yield from map(Prose, quality(found))
+
+
+def _bar(share: float) -> str:
+    return "#" * max(1, round(_BAR * share))
+
+
+def quality(found: Clusters) -> Iterator[str]:
+    """How far rows are from their centres, how apart clusters are, and what was left out."""
+    yield f"inertia {found.inertia:.4f}: mean squared distance from the centres"
+    if found.silhouette is None:
+        yield "silhouette: not defined for one cluster, or where each row is its own"
+    else:
+        yield (
+            f"silhouette {found.silhouette:.4f} of {found.judged:,} rows"
+            + (f", seed {found.seed}" if found.judged == JUDGED else "")
+            + ": 1 for clusters far apart, 0 for clusters that touch, below for rows in a wrong one"
+        )
+    for what, rows in (
+        ("all zeros", found.zero),
+        ("NaN, infinity or beyond fp32's squares", found.not_finite),
+    ):
+        if rows:
+            first = listed(rows, _NAMED)
+            yield f"without a direction, in no cluster: {len(rows):,} rows ({what}): {first}"
+
+
+def values(found: Clusters, table: EmbeddingTable) -> dict[str, object]:
+    """The same as plain values, with the cluster of every row (-1 for none)."""
+    return {
+        "model": table.tables.title,
+        "table": table.name,
+        "view": table.view,
+        "rows": found.chosen.line,
+        "fitted": found.fitted,
+        "seed": found.seed,
+        "inertia": found.inertia,
+        "silhouette": found.silhouette,
+        "judged": found.judged,
+        "zero": list(found.zero),
+        "not_finite": list(found.not_finite),
+        "clusters": [
+            {
+                "size": one.size,
+                "cosine": one.cosine,
+                "central": [
+                    {"id": row, "token": table.label(row), "cosine": cosine}
+                    for row, cosine in one.central
+                ],
+            }
+            for one in found.clusters
+        ],
+        "labels": found.labels.tolist(),
+    }

@@ -15,17 +15,16 @@ from ropewalk.report.document import (
     Prose,
     Table,
     on_page,
+    plot,
 )
 from ropewalk.report.table_words import clipped
-from ropewalk.report.text import clip
+from ropewalk.report.text import clip, listed
 
 if TYPE_CHECKING:
     from ropewalk.explain.layer_score import LayerScores
     from ropewalk.tables.score.benchmarks import AnalogyScore, PairScore
 
 NAME = 30
-_PLOT = 30
-"""Cells of the plot of layers."""
 
 
 def document(
@@ -116,16 +115,10 @@ def _layer_table(found: LayerScores, names: Sequence[str]) -> Table:
     # From nothing to perfect, so that small steps look small.
     low = min(0.0, *(score.spearman or 0.0 for score in first))
 
-    def plotted(layer: Any) -> str:
-        cells = [" "] * _PLOT
-        for mark, score in (("+", layer.centred[0]), ("o", layer.scores[0])):
-            if score.spearman is not None:
-                cells[round((score.spearman - low) / (1.0 - low) * (_PLOT - 1))] = mark
-        return "".join(cells).rstrip()
-
-    scale = f"{f'{low:.1f}'.ljust(_PLOT - 3)}1.0"
-    columns.append(Column(scale, _PLOT + 2, plotted, align="<", key="plot"))
-    return Table(columns, found.layers, less=(scale,), key="layers")
+    plotted = plot(
+        {"o": lambda each: each.scores[0].spearman, "+": lambda each: each.centred[0].spearman}, low
+    )
+    return Table([*columns, plotted], found.layers, less=(plotted.name,), key="layers")
 
 
 def _chart(found: LayerScores, number: int, name: str) -> Chart:
@@ -157,9 +150,8 @@ def _verdict(found: LayerScores, number: int, name: str) -> str:
 
 def _words(name: str, words: Sequence[str], why: str) -> Iterator[Block]:
     if words:
-        listed = ", ".join(clip(word, 24) for word in words[:6])
-        more = ", ..." if len(words) > 6 else ""
-        yield _said(f"{name}: {len(words):,} words have {why}: {listed}{more}")
+        first = listed((clip(word, 24) for word in words), 6)
+        yield _said(f"{name}: {len(words):,} words have {why}: {first}")
 
 
 def _name(name: str) -> str:

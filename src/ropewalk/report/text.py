@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 _JOINERS = frozenset("\u200c\u200d")
 """Format characters that ordinary words and emoji need, and that cannot reorder text."""
@@ -58,6 +58,12 @@ def clip(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[:limit]} ... ({len(text) - limit:,} more characters)"
+
+
+def listed(names: Iterable[object], most: int) -> str:
+    """The first `most` names with commas, and dots where there are more."""
+    held = [str(name) for name in names]
+    return ", ".join(held[:most]) + (", ..." if len(held) > most else "")
 
 
 def encodable(text: str, encoding: str) -> str:

@@ -78,7 +78,7 @@ def _losses(done: Tuned) -> Iterator[Block]:
 
 
 def loss_chart(done: Tuned) -> Chart:
-    """Loss of every step in nats a token, a line for each length of row."""
+    """Loss of every step in nats per token, a line for each length of row."""
     lengths = sorted({each.length for each in done.steps}, reverse=True)
     lines = tuple(
         ChartLine(
@@ -99,7 +99,7 @@ def _short_text(done: Tuned) -> Iterator[Block]:
     )
     yield Heading("Short text", lead)
     columns = (
-        Column("Nats a token", of=lambda gate: gate.text),
+        Column("Nats per token", of=lambda gate: gate.text),
         Column("before", of=lambda gate: gate.before, form="{:.4f}"),
         Column("after", of=lambda gate: gate.after, form="{:.4f}"),
         Column("change", of=lambda gate: gate.share, form="{:+.2%}"),
@@ -143,7 +143,7 @@ def _settings(settings: TuneSettings, about: Mapping[str, Any]) -> list[tuple[st
         ("Command", settings.command or "from Python"),
         ("Data", ", ".join(map(str, settings.data))),
         ("Length", str(settings.mix)),
-        ("Rows a step", str(settings.rows)),
+        ("Rows per step", str(settings.rows)),
         ("Documents kept apart", "yes" if settings.mask else "no"),
         ("Positions", settings.positions),
         ("Learning rate", f"{settings.lr:g}, {settings.decay}, {settings.warmup} steps up"),

@@ -14,7 +14,7 @@ from ropewalk.short import short
 class Schedule:
     """The angles of one rotary encoding at one sequence length.
 
-    `inv_freq` and `unscaled` hold rotary_dim / 2 values in radians a token, fp64, slowest pair
+    `inv_freq` and `unscaled` hold rotary_dim / 2 values in radians per token, fp64, slowest pair
     last; 0.0 is a pair that stands still. The amplitude is a pair: `attention_factor` multiplies
     cos and sin, `softmax_factor` the usual scale of the scores; `attention_rule` says which rule
     gave the first. `rules` tells in sentences everything that fired on the way.

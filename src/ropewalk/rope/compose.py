@@ -1,6 +1,6 @@
 """One scaling on top of another: done where the result is well defined, refused elsewhere.
 
-What composes: scalings that multiply (linear with linear, linear with a divisor a pair, ntk with
+What composes: scalings that multiply (linear with linear, linear with a divisor per pair, ntk with
 ntk), and a change of base below any scaling. The rest does not, because a rule that was placed
 by the plain frequencies or by the trained length means something else on frequencies that are
 scaled already, and no engine computes it.

@@ -1,8 +1,8 @@
-"""What can be read off a rotary schedule before any model runs: turns, limits, horizon.
+"""What can be read off a rotary schedule before any model runs: rotations, limits, horizon.
 
 Numbers only, and diagnostics only: none of them is a verdict on a model. Notation as in
 `ropewalk.rope.frequencies`: d = rotary_dim, b = base, T = trained length, L = claimed length,
-both in tokens; inverse frequencies in radians a token, fp64.
+both in tokens; inverse frequencies in radians per token, fp64.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ropewalk.rope.schedules import plain_inv_freq
 from ropewalk.rope.spec import RotarySpec, Window
 from ropewalk.short import short
 
-TURN = 2.0 * math.pi
+ROTATION = 2.0 * math.pi
 NEW_ANGLE_TOLERANCE = 1e-9
 """Relative room for rounding before a longer sweep counts as new angles."""
 
@@ -28,10 +28,11 @@ NEW_ANGLE_TOLERANCE = 1e-9
 class PairRow:
     """One rotary pair, read at the claimed length.
 
-    `unscaled` and `inv_freq` are radians a token before and after scaling, `divisor` their ratio;
-    `wavelength` is tokens a turn after scaling (infinite for a pair that does not rotate); `turns`
-    are full turns within the trained length, as training saw the pair; `unseen` says whether
-    the claimed length shows the pair angles that training did not. None: no length to tell by.
+    `unscaled` and `inv_freq` are radians per token before and after scaling, `divisor` their ratio;
+    `wavelength` is tokens per rotation after scaling (infinite for a pair that does not rotate);
+    `rotations` are full ones within the trained length, as training saw the pair; `unseen` says
+    whether the claimed length shows the pair angles that training did not. None: no length to
+    tell by.
     """
 
     index: int
@@ -39,7 +40,7 @@ class PairRow:
     inv_freq: float
     wavelength: float
     divisor: float
-    turns: float | None
+    rotations: float | None
     unseen: bool | None
 
 
@@ -59,21 +60,21 @@ def pair_rows(
     in_training = None if trained is None else trained_inv_freq(rotary, trained, claimed)
     rows = []
     for index, (before, after) in enumerate(zip(built.unscaled, built.inv_freq, strict=True)):
-        turns = unseen = None
+        rotations = unseen = None
         if in_training is not None and trained is not None:
-            turns = trained * in_training[index] / TURN
+            rotations = trained * in_training[index] / ROTATION
             if claimed is not None:
                 reach = [length if window is None else min(length, window.reach)
                          for length in (trained, claimed)]  # fmt: skip
                 unseen = _new_angles(reach[0] * in_training[index], reach[1] * after)
-        wavelength = TURN / after if after > 0.0 else math.inf
+        wavelength = ROTATION / after if after > 0.0 else math.inf
         divisor = before / after if after > 0.0 else math.inf
-        rows.append(PairRow(index, before, after, wavelength, divisor, turns, unseen))
+        rows.append(PairRow(index, before, after, wavelength, divisor, rotations, unseen))
     return tuple(rows)
 
 
 def trained_inv_freq(rotary: RotarySpec, trained: int, claimed: int | None) -> tuple[float, ...]:
-    """The frequencies training is taken to have used, radians a token.
+    """The frequencies training is taken to have used, radians per token.
 
     Where the claim is longer than the trained length the scaling came after that training, and
     the base alone is left, but for what belongs to the architecture or was searched with it
@@ -90,7 +91,7 @@ def extrapolation_limit(rotary_dim: int, critical: int, base: float) -> float:
 
     `critical` is d_extra of the first training, `base` the base of the tuning.
     """
-    return TURN * float(base ** (critical / rotary_dim))
+    return ROTATION * float(base ** (critical / rotary_dim))
 
 
 def similarity_horizon(inv_freq: Sequence[float], limit: int, still_pairs: int = 0) -> int | None:
@@ -196,7 +197,7 @@ def alibi_slopes(heads: int, max_bias: float = 8.0) -> tuple[float, ...]:
 
 def _new_angles(trained_sweep: float, claimed_sweep: float) -> bool:
     """Whether a sweep in radians passes what training showed, short of the full circle."""
-    return trained_sweep < TURN and claimed_sweep > trained_sweep * (1.0 + NEW_ANGLE_TOLERANCE)
+    return trained_sweep < ROTATION and claimed_sweep > trained_sweep * (1.0 + NEW_ANGLE_TOLERANCE)
 
 
 def _positive(value: int, what: str) -> None:

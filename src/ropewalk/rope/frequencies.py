@@ -60,7 +60,7 @@ def schedule(rotary: RotarySpec, length: int | None = None) -> Schedule:
 
 
 def scaled_inv_freq(rotary: RotarySpec, length: int | None = None) -> tuple[float, ...]:
-    """The inverse frequencies after scaling, radians a token; see `schedule`."""
+    """The inverse frequencies after scaling, radians per token; see `schedule`."""
     return rotary.scaling.rescaled(rotary, length)[0]
 
 

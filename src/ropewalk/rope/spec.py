@@ -20,7 +20,7 @@ from ropewalk.rope.sections import SectionLayout, pair_axes
 from ropewalk.short import short
 
 Layout = Literal["half", "interleaved"]
-"""How channels pair up: (i, i + rotary_dim / 2), or (2i, 2i + 1)."""
+"""How channels pair up: (i, i + rotary_dim / 2), NeoX style, or (2i, 2i + 1), GPT-J style."""
 
 Placement = Literal["first", "last"]
 """Which channels of a head are rotated where not all are: its first, or its last.
@@ -43,8 +43,8 @@ class RotarySpec:
 
     Raises ScheduleError with field, value and remedy: a rotary_dim that is odd or above head_dim,
     a rope_theta of 1 or less, sections that do not sum to the pairs or cannot be dealt out in
-    rotates, turns without sections, divisors that are not one for each pair, a proportional scaling
-    on part of a head.
+    turns, an interleaved layout of no sections, divisors that are not one per pair, a proportional
+    scaling on part of a head.
     """
 
     head_dim: int

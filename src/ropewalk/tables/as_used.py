@@ -14,8 +14,8 @@ from ropewalk.dialects.values import Section
 from ropewalk.errors import UsageError
 from ropewalk.kernels.arrays import as_tensor
 from ropewalk.short import short
-from ropewalk.tables.config import TableFacts
 from ropewalk.tables.formats.shards import Checkpoint
+from ropewalk.tables.roles import TableFacts
 
 if TYPE_CHECKING:
     from torch import Tensor

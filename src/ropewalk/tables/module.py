@@ -24,7 +24,7 @@ class TokenEmbedding(nn.Embedding):
       Gemma (the factor rounded to the dtype of the activations), None for none. In an
       `InputPath`, which has a scale of its own, give it to one of the two.
     - `logits` is the tied head. It has no table of its own, so that nothing can untie the two.
-      `bias=True` gives it one number a token, `bias` (vocab_size,), which starts at 0.
+      `bias=True` gives it one number per token, `bias` (vocab_size,), which starts at 0.
     - `padding_idx` is torch's: the row starts at 0 and the lookup sends it no gradient (the head
       does); negative ids count from the end.
 

@@ -25,7 +25,6 @@ from ropewalk.kernels.arrays import Array, as_array, as_tensor
 from ropewalk.models.resolve import resolve
 from ropewalk.short import short_with
 from ropewalk.tables.as_used import Transform, transforms_of
-from ropewalk.tables.config import TableFacts, facts_of_config, facts_of_gguf
 from ropewalk.tables.formats.find import is_tables_file, open_checkpoint
 from ropewalk.tables.formats.gguf import GgufCheckpoint
 from ropewalk.tables.formats.npy import NpyCheckpoint, NpzCheckpoint
@@ -35,9 +34,12 @@ from ropewalk.tables.roles import (
     ROLES,
     PossibleTable,
     Role,
+    TableFacts,
     Tie,
     candidates,
     choose,
+    facts_of_config,
+    facts_of_gguf,
     named,
     packed_head,
 )

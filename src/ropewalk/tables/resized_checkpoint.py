@@ -25,10 +25,10 @@ from ropewalk.short import short
 from ropewalk.tables.export.rows import check_target
 from ropewalk.tables.formats.gguf import GgufCheckpoint
 from ropewalk.tables.formats.safetensors import SafetensorsCheckpoint
-from ropewalk.tables.new_tokens import NewTokens
 from ropewalk.tables.open import EmbeddingTable, ModelTables, open_tables
 from ropewalk.tables.roles import output_biases
 from ropewalk.tables.stored import PLAIN
+from ropewalk.tables.vocabulary_files import NewTokens
 from ropewalk.tables.words import package
 
 if TYPE_CHECKING:

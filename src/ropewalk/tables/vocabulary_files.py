@@ -1,22 +1,26 @@
 """Vocabularies read from what lies beside a table: tokenizer.json, vocab.txt, GGUF and others.
 
 The tokenizer itself is not brought up: ids and pieces are in the file, and a few of its settings
-say how the pieces are written.
+say how the pieces are written. `NewTokens` adds entries to the files' own JSON, so that everything
+else in them stays as it was written; the package tokenizers reads them before and after.
 """
 
 from __future__ import annotations
 
 import gc
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ropewalk.dialects.gguf.strings import read_vocabulary
 from ropewalk.dialects.hf import load_json
-from ropewalk.errors import ConfigError, MissingPartError, ModelFileError
+from ropewalk.errors import ConfigError, MissingPartError, ModelFileError, UsageError
 from ropewalk.tables.vocabulary import Token, TokenKind, Vocabulary, from_pairs
+from ropewalk.tables.words import package
 
 MAX_ID = 2**24
 """Sixteen million; the largest vocabularies have a quarter of one."""
@@ -28,6 +32,7 @@ _GGUF_SCHEMES = {"gpt2": "byte-level", "llama": "sentencepiece", "t5": "sentence
                  "gemma4": "sentencepiece", "bert": "wordpiece"}  # fmt: skip
 
 _Key = Callable[[str], tuple[bytes, TokenKind]]
+_TOKENIZER, _SETTINGS = "tokenizer.json", "tokenizer_config.json"
 
 
 def find_vocabulary(folder: Path) -> Vocabulary | None:
@@ -241,3 +246,78 @@ def byte_alphabet() -> dict[str, int]:
     own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     rest = [byte for byte in range(256) if byte not in own]
     return {chr(b): b for b in own} | {chr(0x100 + n): b for n, b in enumerate(rest)}
+
+
+class NewTokens:
+    """The tokenizer's files before and after; `added` are the new tokens by id.
+
+    Raises UsageError for tokens that cannot be added.
+    """
+
+    def __init__(
+        self, folder: Path, vocabulary: Vocabulary | None, add: Sequence[str], *, special: bool
+    ) -> None:
+        self._folder, self._special = folder, special
+        self.tokens = None if vocabulary is None else len(vocabulary)
+        self.added: tuple[tuple[int, str], ...] = ()
+        if not add:
+            return
+        if self.tokens is None or not (folder / _TOKENIZER).is_file():
+            raise UsageError(
+                f"{folder} has no tokenizer.json to add tokens to; save the tokenizer there with "
+                "save_pretrained, or give the number of rows alone with --rows"
+            )
+        held = package("tokenizers").Tokenizer.from_file(str(folder / _TOKENIZER))
+        for token in add:
+            known = held.token_to_id(token)
+            if known is not None:
+                raise UsageError(f"{token!r} is token {known} of this tokenizer already")
+        self.added = tuple(enumerate(add, self.tokens))
+
+    def files(self) -> dict[str, dict[str, Any]]:
+        """The files that say which tokens there are, by name, as they are to be."""
+        if not self.added:
+            return {}
+        held: dict[str, Any] = dict(load_json(self._folder / _TOKENIZER))
+        entries = {
+            row: {
+                "content": token, "single_word": False, "lstrip": False, "rstrip": False,
+                "normalized": False, "special": self._special,
+            }
+            for row, token in self.added
+        }  # fmt: skip
+        listed = [{"id": row, **entry} for row, entry in entries.items()]
+        held["added_tokens"] = [*(held.get("added_tokens") or []), *listed]
+        files = {_TOKENIZER: held}
+        settings = self._folder / _SETTINGS
+        if settings.is_file():
+            said: dict[str, Any] = dict(load_json(settings))
+            known = said.get("added_tokens_decoder")
+            if isinstance(known, dict):
+                both = sorted({str(row) for row, _ in self.added} & set(known))
+                if both:
+                    raise UsageError(
+                        f"{settings} has a token {both[0]} that tokenizer.json lacks; save the "
+                        "tokenizer again with save_pretrained, so that its files agree"
+                    )
+                said["added_tokens_decoder"] = known | {str(r): e for r, e in entries.items()}
+                files[_SETTINGS] = said
+        return files
+
+    def pieces(self, rows: int) -> dict[int, list[int]]:
+        """For each token without a row among `rows`, the ids of the pieces that it was before."""
+        path = self._folder / _TOKENIZER
+        if not path.is_file():
+            raise UsageError(
+                f"{self._folder} has no tokenizer.json that could cut new tokens into pieces; "
+                "choose mean or covariance"
+            )
+        held: dict[str, Any] = dict(load_json(path))
+        listed = held.get("added_tokens") or []
+        held["added_tokens"] = [each for each in listed if each["id"] < rows]
+        before = package("tokenizers").Tokenizer.from_str(json.dumps(held))
+        late = [(each["id"], each["content"]) for each in listed if each["id"] >= rows]
+        return {
+            row: before.encode(text, add_special_tokens=False).ids
+            for row, text in (*late, *self.added)
+        }

@@ -29,7 +29,7 @@ def audit(
         name: what to call the model.
 
     Returns:
-        An `Audit`: lengths in tokens, inverse frequencies in radians a token, `findings` with
+        An `Audit`: lengths in tokens, inverse frequencies in radians per token, `findings` with
         their remedies. `Audit.live` says whether a loaded model does what it says.
 
     Raises:

@@ -221,7 +221,7 @@ def compare(
         listener: who is told how it goes on.
 
     Returns:
-        A `Comparison`: losses in nats a token and recall, by encoding, seed and window.
+        A `Comparison`: losses in nats per token and recall, by encoding, seed and window.
 
     Raises:
         UsageError: an encoding, seed or device that is not there. StoreError: another comparison

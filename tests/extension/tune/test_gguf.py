@@ -19,7 +19,7 @@ LAYERS, WIDTH, HEADS, KV_HEADS = 2, 48, 4, 2
 
 
 def _pairs_together(weight: np.ndarray[Any, Any], heads: int) -> np.ndarray[Any, Any]:
-    """llama.cpp turns neighbours, transformers the halves of a head: rows are put in that order."""
+    """llama.cpp rotates neighbours, transformers halves of a head: rows are put in that order."""
     halves = weight.reshape(heads, 2, weight.shape[0] // heads // 2, *weight.shape[1:])
     return halves.swapaxes(1, 2).reshape(weight.shape)
 

@@ -88,7 +88,7 @@ def test_a_schedule_that_moves_with_the_length_is_not_shared_and_says_why(
 def test_windows_cost_what_they_do_behind_a_bos_and_not_what_its_absence_costs(
     gemma: LoadedModel,
 ) -> None:
-    """Behind token 256: 4.701 nats a token, where windows without a BOS cost 5.737."""
+    """Behind token 256: 4.701 nats per token, where windows without a BOS cost 5.737."""
     tokens = Tokens(gemma.tokenizer)
     assert tokens.pieces(tokens.opening) == ["<bos>"]
     ids = generated(tokens, 511, "0/loss")

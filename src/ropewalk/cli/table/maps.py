@@ -101,7 +101,7 @@ def clusters_command(
     as_json: AsJson = False,
 ) -> None:
     """Put rows into K clusters of like direction: sizes, central tokens, how tight they are."""
-    from ropewalk.report.table_clusters import document, values
+    from ropewalk.report.table_map import document, values
     from ropewalk.tables.clusters import cluster
 
     with at_work("opening the table") as shown:

@@ -78,7 +78,7 @@ def _instead(tables: ModelTables) -> str:
     """One sentence: there is no table, and what the configuration says is used instead."""
     from ropewalk.errors import RopewalkError
     from ropewalk.models.resolve import read_spec, resolve
-    from ropewalk.report.audit_words import encoding_words
+    from ropewalk.report.audit import encoding_words
 
     path = tables.checkpoint.path
     none = f"{tables.title} has no table of learned positions"

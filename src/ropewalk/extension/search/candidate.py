@@ -1,4 +1,4 @@
-"""A schedule to be searched: a divisor a pair that never falls, and an amplitude.
+"""A schedule to be searched: a divisor per pair that never falls, and an amplitude.
 
 The space is LongRoPE's (2402.13753, section 3.2): divisors from 1 to 1.25 s in steps of 0.01, those
 of slower pairs at least as large; s is that of the longest context a closed form is made for. The

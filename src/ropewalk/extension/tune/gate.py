@@ -115,7 +115,7 @@ class Gate:
 
     @property
     def change(self) -> float:
-        """Nats a token that the loss rose by."""
+        """Nats per token that the loss rose by."""
         return self.after - self.before
 
     @property
@@ -136,7 +136,7 @@ class Gate:
         begun = f", each begun with {self.begins}" if self.begins else ""
         said = (
             f"short text ({self.text}, windows of {self.window}{begun}) costs {self.after:.4f} "
-            f"nats a token, {self.before:.4f} before: {100 * self.share:+.2f} %"
+            f"nats per token, {self.before:.4f} before: {100 * self.share:+.2f} %"
         )
         if self.most is None:
             return said

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class StepResult:
     """What step `step`, from 1, was and cost.
 
-    `loss` is in nats a token, `tokens` counts those with a loss, `read` all of the rows, `norm`
+    `loss` is in nats per token, `tokens` counts those with a loss, `read` all of the rows, `norm`
     is the length of the gradient before it was clipped, `seconds` how long the step took.
     """
 

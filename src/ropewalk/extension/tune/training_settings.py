@@ -30,7 +30,7 @@ class Mix:
     """Row lengths and their weights: shares of the steps, and of the tokens.
 
     A step has rows of one length. Every step has the tokens of `rows` of the longest rows, so
-    that a shorter length has more rows a step.
+    that a shorter length has more rows per step.
     """
 
     lengths: tuple[int, ...]

@@ -82,7 +82,7 @@ class _said:  # noqa: N801 - used as a context manager only
         """Nothing to do."""
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Turn safetensors' error into our own."""
+        """Raise our own error where safetensors raises its."""
         from safetensors import SafetensorError
 
         if isinstance(error, SafetensorError | RuntimeError):

@@ -2,8 +2,8 @@
 
 A record is a frozen dataclass; its fields are the numbers of its formula, under the names that
 configurations use, and it refuses impossible ones when it is made (ScheduleError with field, value
-and remedy). Lengths are in tokens, frequencies in radians a token, fp64. Notation: d = rotary_dim,
-pair index i = 0 .. d/2 - 1, s = factor.
+and remedy). Lengths are in tokens, frequencies in radians per token, fp64. Notation: d =
+rotary_dim, pair index i = 0 .. d/2 - 1, s = factor.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def _write(file: IO[bytes], tensor: Tensor) -> None:
 
 
 def write_word2vec(table: EmbeddingTable, path: Path, rows: Finite, rule: str) -> ExportedFile:
-    """Write the rows, nine digits a number, which gives every float32 back.
+    """Write the rows, nine digits per number, which gives every float32 back.
 
     Raises UsageError, before anything is written, for a table without a vocabulary and for a key
     that the format cannot hold, naming the first; StoreError where the file cannot be written.

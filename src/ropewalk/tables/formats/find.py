@@ -68,13 +68,10 @@ def _in_folder(folder: Path) -> Checkpoint:
     except OSError as error:
         raise ModelFileError(f"{folder} cannot be read: {error.strerror or error}") from error
     by_name = {p.name: p for p in files}
-    for kind, whole, stem in (
-        (".safetensors", "model.safetensors", "model.safetensors"),
-        (".bin", "pytorch_model.bin", "pytorch_model.bin"),
-    ):
+    for kind, whole in ((".safetensors", "model.safetensors"), (".bin", "pytorch_model.bin")):
         indices = [p for p in files if p.name.endswith(f"{kind}{_INDEX}")]
-        if f"{stem}{_INDEX}" in by_name:
-            return _file(by_name[f"{stem}{_INDEX}"])
+        if f"{whole}{_INDEX}" in by_name:
+            return _file(by_name[f"{whole}{_INDEX}"])
         if whole in by_name:
             return _file(by_name[whole])
         if len(indices) == 1:

@@ -235,7 +235,7 @@ class _Check:
         return undertrained_of(found, place, unused, self.asked.top, missed)
 
     def bias(self) -> Tensor | None:
-        """The output bias (rows,) fp32, None where none is stored that has a number a row."""
+        """The output bias (rows,) fp32, None where none is stored that has a number per row."""
         checkpoint = self.table.tables.checkpoint
         names = output_biases(checkpoint, self.table.rows)
         return as_tensor(checkpoint.matrix(names[0]).whole()[0]).float() if names else None
