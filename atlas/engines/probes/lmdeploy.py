@@ -1,0 +1,33 @@
+"""lmdeploy's own builder of rotary layers, called with each file's configuration."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# This file has the engine's name, and its folder must not come before the engine.
+_HERE = Path(__file__).parent
+sys.path = [each for each in sys.path if Path(each or ".").resolve() != _HERE.resolve()]
+
+import torch
+from lmdeploy.pytorch.nn.rotary_embedding import build_rotary_embedding_from_config
+from transformers import AutoConfig
+
+sys.path.append(str(_HERE))
+
+from reading import Json, rotation, run
+
+
+def ask(folder: Path) -> Json:
+    """Cosines and sines for all positions up to the claimed length."""
+    config = AutoConfig.from_pretrained(folder)
+    claimed = config.max_position_embeddings
+    rotary = build_rotary_embedding_from_config(config)
+    cos, sin = rotary(torch.zeros(1, claimed, 1), torch.arange(claimed)[None])
+    half = cos.shape[-1] // 2
+    found = rotation(cos[0, 1, :half].double(), sin[0, 1, :half].double(), [])
+    return {"rotations": [found], "served": claimed}
+
+
+if __name__ == "__main__":
+    run(ask)
