@@ -47,7 +47,7 @@ def test_every_engine_has_a_row_and_every_difference_a_sentence() -> None:
     # Engines of which the same is said share a sentence.
     assert "vLLM 0.28, SGLang 0.5.23: does not read attention_factor; against" in joined
     assert "cos and sin are x 1.34657" in joined
-    assert "llama.cpp: the ramp's ends are rounded to whole pairs all the same" in joined
+    assert "llama.cpp, mlx-lm: the ramp's ends are rounded to whole pairs all the same" in joined
     assert "is first off by more than 0.001 rad, at position" in joined
 
 

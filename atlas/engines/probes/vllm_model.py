@@ -1,35 +1,23 @@
 """vLLM's own model of each file, on a CPU: the rotary tables of its layers, its softmax scales.
 
-`SERVED=N` starts it for N positions; without, it takes the length that it derives.
+`SERVED=N` starts it for N positions; without, it takes the length that it derives. `make engines`
+sets what else it wants of its environment. The first model of a process should have experts:
+vLLM makes their process group once, for the first.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-os.environ |= {
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1",
-}
-# This file has the engine's name, and its folder must not come before the engine.
-_HERE = Path(__file__).parent
-sys.path = [each for each in sys.path if Path(each or ".").resolve() != _HERE.resolve()]
-
 import torch
+from reading import Json, merged, rotation, run
 from vllm.config import set_current_vllm_config
 from vllm.distributed import init_distributed_environment, initialize_model_parallel
 from vllm.engine.arg_utils import EngineArgs
 from vllm.model_executor.layers.rotary_embedding import _ROPE_DICT
 from vllm.model_executor.model_loader.utils import initialize_model
-
-sys.path.append(str(_HERE))
-
-from reading import Json, merged, rotation, run
 
 STARTED: list[bool] = []
 
@@ -78,7 +66,7 @@ def _read(name: str, module: Any) -> Json | None:
     first = module.original_max_position_embeddings if both is not None else 0
     row = table[1 + (first if both is not None and module.use_long_rope else 0)].double()
     half = row.numel() // 2
-    style = {"interleaved": not module.is_neox_style, "rows": table.shape[0]}
+    style = {"interleaved": not getattr(module, "is_neox_style", True), "rows": table.shape[0]}
     return rotation(row[:half], row[half:], [layer], **style)
 
 

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-# This file has the engine's name, and its folder must not come before the engine.
-_HERE = Path(__file__).parent
-sys.path = [each for each in sys.path if Path(each or ".").resolve() != _HERE.resolve()]
-
 import torch
+from reading import Json, rotation, run
 from sglang.srt.layers.rotary_embedding import get_rope
 from transformers import AutoConfig
-
-sys.path.append(str(_HERE))
-
-from reading import Json, rotation, run
 
 MEASURED = ("llama", "mistral", "qwen2", "qwen3")
 

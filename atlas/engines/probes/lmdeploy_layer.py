@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-
-# This file has the engine's name, and its folder must not come before the engine.
-_HERE = Path(__file__).parent
-sys.path = [each for each in sys.path if Path(each or ".").resolve() != _HERE.resolve()]
 
 import torch
 from lmdeploy.pytorch.nn.rotary_embedding import build_rotary_embedding_from_config
-from transformers import AutoConfig
-
-sys.path.append(str(_HERE))
-
 from reading import Json, rotation, run
+from transformers import AutoConfig
 
 
 def ask(folder: Path) -> Json:
