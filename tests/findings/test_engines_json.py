@@ -24,8 +24,9 @@ def test_the_document_is_json_and_names_pair_and_position() -> None:
     found = engines_json(engine_views(read_config(CONFIG)))
     document = json.loads(json.dumps(found, allow_nan=False))
     assert [view["engine"] for view in document["views"]] == [engine.name for engine in ENGINES]
-    assert all(len(view["inv_freq"]) == 16 for view in document["views"])
-    count = len(ENGINES)
+    computing = [view for view in document["views"] if view["inv_freq"]]
+    assert all(len(view["inv_freq"]) == 16 for view in computing)
+    count = len(computing)
     assert len(document["partings"]) == count * (count - 1)
     (mlx,) = (
         p

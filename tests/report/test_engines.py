@@ -41,12 +41,13 @@ def test_no_line_is_wider_than_the_terminal_and_all_are_ascii(width: int) -> Non
 
 def test_every_engine_has_a_row_and_every_difference_a_sentence() -> None:
     text = "\n".join(lines(LLAMA))
-    for name in ("transformers 5.24", "transformers 4.57", "vLLM before", "llama.cpp", "mlx-lm"):
+    for name in ("transformers 5.24", "transformers 4.57", "vLLM 0.28", "llama.cpp", "mlx-lm"):
         assert f"\n{name} " in text
     joined = " ".join(text.split())
-    assert "vLLM before: does not read attention_factor; against" in joined
+    # Engines of which the same is said share a sentence.
+    assert "vLLM 0.28, SGLang 0.5.23: does not read attention_factor; against" in joined
     assert "cos and sin are x 1.34657" in joined
-    assert "llama.cpp: the ramp's ends are rounded to whole pairs all the same" in joined
+    assert "llama.cpp, mlx-lm: the ramp's ends are rounded to whole pairs all the same" in joined
     assert "is first off by more than 0.001 rad, at position" in joined
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from ropewalk.dialects.engines import EngineView, Parting, parting
+from ropewalk.dialects.engines.mlx import NO_GGUF
 from ropewalk.report.document import Block, Column, Heading, Prose, Table
 
 
@@ -25,7 +26,8 @@ def blocks(views: Sequence[EngineView]) -> Iterator[Block]:
 def _group(group: str, views: list[EngineView]) -> Iterator[Block]:
     computing = [view for view in views if view.claim is not None]
     # A GGUF file is llama.cpp's own; the others are transformers'.
-    own = next((v for v in computing if v.engine == "llama.cpp" and views[-1].claim is None), None)
+    from_gguf = any(NO_GGUF in view.rules for view in views)
+    own = next((v for v in computing if v.engine == "llama.cpp" and from_gguf), None)
     reference = own or (computing[0] if computing else None)
 
     def claimed(name: str) -> Callable[[EngineView], float | None]:
@@ -44,10 +46,13 @@ def _group(group: str, views: list[EngineView]) -> Iterator[Block]:
     yield Table(
         columns, views, less=("base", "trained", "on softmax"), head="dim", key="engines"
     )  # fmt: skip
+    told: dict[str, list[str]] = {}
     for view in views:
-        said = list(_said(view, reference))
-        if said:
-            yield Prose(f"{view.engine}: {'; '.join(said)}.", "  - ", hyphens=False)
+        if said := "; ".join(_said(view, reference)):
+            told.setdefault(said, []).append(view.engine)
+    # Engines of which the same is said share a sentence.
+    for said, engines in told.items():
+        yield Prose(f"{', '.join(engines)}: {said}.", "  - ", hyphens=False)
 
 
 def _parts_at(view: EngineView, reference: EngineView | None) -> object:

@@ -47,6 +47,11 @@ class Given:
         good = isinstance(value, int | float) and not isinstance(value, bool)
         return float(value) if good else None  # type: ignore[arg-type]
 
+    def length_in_keys(self, key: str) -> int | None:
+        """A whole number of the rope dictionary."""
+        value = self.keys.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
     def length(self, key: str) -> int | None:
         """A whole number at the top of the configuration."""
         value = self.config.get(key)

@@ -23,7 +23,8 @@ from ropewalk.rope.schedules import (
     UnknownScaling,
     Unscaled,
     Yarn,
-    yarn_mscale,
+    deepseek_amplitude,
+    deepseek_softmax,
 )
 
 BAKES_LLAMA3 = frozenset(
@@ -57,7 +58,7 @@ def yarn(given: Given, scaling: Yarn) -> Effect:
     s, loads, fine = scaling.factor, yarn_keys(arch), arch == "mistral3"
     all_dim = (scaling.mscale_all_dim or 0.0) if fine or given.mla else 0.0
     mscale = all_dim if given.mla and all_dim else 1.0
-    amplitude = yarn_mscale(s, mscale) / yarn_mscale(s, all_dim)
+    amplitude = deepseek_amplitude(s, mscale, all_dim)
     stated = given.number("attn_factor")
     amplitude *= 1.0 if stated is None else stated
     changed = replace(scaling, attention_factor=amplitude, truncate=True)
@@ -72,7 +73,7 @@ def yarn(given: Given, scaling: Yarn) -> Effect:
         rules.append(f"beta_fast and beta_slow stay {own[0]:g} and 1 ({loads.seen})")
     if not scaling.truncate:
         rules.append("the ramp's ends are rounded to whole pairs all the same")
-    softmax = yarn_mscale(s, all_dim) ** 2 if given.mla else None
+    softmax = deepseek_softmax(s, all_dim) if given.mla else None
     return Effect(
         replace(given.rotary, scaling=changed),
         scaling.original_max_position_embeddings,

@@ -6,7 +6,10 @@ it does in its own way is said beside. Version 4 reads `rope_theta` and `rope_sc
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from functools import cache
+from importlib.resources import files
 from typing import assert_never
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
@@ -28,6 +31,9 @@ from ropewalk.rope.schedules import (
     Unscaled,
     Yarn,
 )
+
+KNOWN_OTHERWISE = frozenset({""})
+"""Types that the list does not name and the release loads all the same."""
 
 YARN_KEYS = Yarn.spelled.hf_keys
 
@@ -128,12 +134,11 @@ def gguf_without_scaling(given: Given) -> Effect | None:
     return replace(unscaled(given), rules=(rule,))
 
 
-def before_5(given: Given) -> Effect | None:
-    """GGUF files, and dictionaries by kind of layer, of which most classes know nothing."""
-    dropped = gguf_without_scaling(given)
+def nested_5(given: Given) -> Effect | None:
+    """Dictionaries by kind of layer, of which most classes know nothing."""
     outcome = nested_outcome(given.model_type) if given.nested else ""
-    if dropped is not None or outcome in ("", "computed"):
-        return dropped
+    if outcome in ("", "computed"):
+        return None
     if not outcome.startswith(BASE):
         rule = f"stops with {outcome}: this class knows no dictionaries by kind of layer"
         return Effect(None, rules=(rule,))
@@ -143,9 +148,55 @@ def before_5(given: Given) -> Effect | None:
     return Effect(plain, given.trained, rules=(rule,))
 
 
+def refused_5(given: Given) -> Effect | None:
+    """Phi-3's configuration class renames su and yarn to longrope and then misses its keys."""
+    word = given.keys.get("type") or given.keys.get("rope_type")
+    if given.model_type != "phi3" or word not in ("su", "yarn") or given.from_gguf:
+        return None
+    wanted = ("short_factor", "long_factor", ORIGINAL)
+    missing = ", ".join(key for key in wanted if key not in given.keys)
+    if not missing:
+        return None
+    rule = f"stops with a KeyError: phi3 takes {word} for longrope and misses {missing}"
+    return Effect(None, rules=(rule,))
+
+
+@cache
+def _known_to_4() -> frozenset[str]:
+    """The model types of release 4.57.6, from its own list."""
+    path = files("ropewalk.dialects.engines").joinpath("transformers4.json")
+    return frozenset(json.loads(path.read_text("utf-8")))
+
+
+def refused_4(given: Given) -> Effect | None:
+    """What release 4.57 does not load, or refuses in its configuration class."""
+    keys, stated = given.keys, given.config.get("rope_scaling")
+    rule = ""
+    if given.model_type and given.model_type not in _known_to_4() | KNOWN_OTHERWISE:
+        rule = f"does not load it: it has no model type {given.model_type}"
+    elif given.model_type == "phi3" and stated:
+        if "type" not in keys:
+            rule = "stops with a ValueError: phi3 wants the key type in rope_scaling"
+        elif {*keys} != {"type", "short_factor", "long_factor"}:
+            rule = (
+                "stops with a ValueError: phi3 takes no key but type, short_factor and "
+                "long_factor in rope_scaling"
+            )
+    elif (keys.get("type") or keys.get("rope_type")) == "mrope" and "vl" not in given.model_type:
+        rule = "stops with a KeyError: it has no rope_type mrope"
+    return Effect(None, rules=(rule,)) if rule else None
+
+
+def before_5(given: Given) -> Effect | None:
+    """Files of another format, and files that release 5 refuses."""
+    return gguf_without_scaling(given) or refused_5(given) or nested_5(given)
+
+
 def before_4(given: Given) -> Effect | None:
     """Files that speak only of rope_parameters say nothing to version 4."""
-    dropped = gguf_without_scaling(given)
+    if given.from_gguf:
+        return gguf_without_scaling(given)
+    dropped = refused_4(given)
     if dropped is not None or given.bare is None:
         return dropped
     rule = "rope_parameters is not read at all: base, scaling and share are its defaults"

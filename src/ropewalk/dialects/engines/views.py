@@ -16,7 +16,10 @@ from ropewalk.dialects.engines.given import (
     Parting,
 )
 from ropewalk.dialects.engines.llamacpp import LLAMACPP
+from ropewalk.dialects.engines.lmdeploy import LMDEPLOY
 from ropewalk.dialects.engines.mlx import MLX
+from ropewalk.dialects.engines.runtimes import CTRANSLATE2, EXLLAMA, MISTRALRS
+from ropewalk.dialects.engines.sglang import SGLANG
 from ropewalk.dialects.engines.transformers import TRANSFORMERS_4, TRANSFORMERS_5
 from ropewalk.dialects.engines.vllm import VLLM, VLLM_OLD
 from ropewalk.dialects.hf.family import ConfigSource
@@ -26,7 +29,19 @@ from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.spec import PositionSpec, RotarySpec, Source, SourceKind
 
-ENGINES: tuple[Engine, ...] = (TRANSFORMERS_5, TRANSFORMERS_4, VLLM, VLLM_OLD, LLAMACPP, MLX)
+ENGINES: tuple[Engine, ...] = (
+    TRANSFORMERS_5,
+    TRANSFORMERS_4,
+    VLLM,
+    VLLM_OLD,
+    LLAMACPP,
+    MLX,
+    SGLANG,
+    LMDEPLOY,
+    EXLLAMA,
+    CTRANSLATE2,
+    MISTRALRS,
+)
 
 PROMPT = 1024
 """The short prompt, in tokens, or the claimed length where that is shorter."""
@@ -186,11 +201,11 @@ def _bare(source: ConfigSource) -> tuple[RotarySpec, ...]:
 
 
 OF_OTHERS = {
-    "attn_factor": "vLLM before its pull request 56446 and llama.cpp's converter",
-    "apply_yarn_scaling": "vLLM before its pull request 56446",
-    "extrapolation_factor": "vLLM before its pull request 56446",
+    "attn_factor": "vLLM before 0.30.0 and llama.cpp's converter",
+    "apply_yarn_scaling": "vLLM before 0.30.0",
+    "extrapolation_factor": "vLLM before 0.30.0",
     "short_mscale": "vLLM",
-    "long_mscale": "vLLM and mlx-lm",
+    "long_mscale": "vLLM",
 }
 """Keys of a rope dictionary that transformers does not read, and who does."""
 

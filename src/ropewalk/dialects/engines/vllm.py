@@ -1,8 +1,8 @@
-"""vLLM before and after its pull request 56446 (September 2026), which aligned YaRN.
+"""vLLM 0.32 and 0.28, as measured on the models that they build from a file.
 
-Everything that depends on a length is decided once, when the engine is loaded, by the length it
-is started for. The later rules are those of that change and of pull requests 41277 (dynamic)
-and 28244 (truncate).
+Everything that depends on a length is decided once, when the engine is loaded. Between the two
+lies 0.30.0, which aligned YaRN with transformers (pull request 56446). A rotary table has rows for
+the positions that its formula names; the compiled kernel checks no position against them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from ropewalk.dialects.engines.transformers import (
     YARN_KEYS,
     fixed_base,
     gguf_without_scaling,
-    linear,
     llama3,
     proportional,
+    refused_5,
     unscaled,
 )
+from ropewalk.dialects.engines.transformers import linear as every_engines_linear
 from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.rope.schedules import (
+    UNSCALED,
     DynamicNtk,
     LargerBase,
     Linear,
@@ -34,54 +36,53 @@ from ropewalk.rope.schedules import (
     UnknownScaling,
     Unscaled,
     Yarn,
+    deepseek_amplitude,
+    deepseek_softmax,
     yarn_mscale,
 )
+
+OWN_LATENT = frozenset({"minicpm3"})
+"""Latent attention outside vLLM's DeepSeek classes: its schedule is that of all others."""
 
 MROPE_TABLE = 4
 """The older class for several axes builds its table, and its ramp, for so many times T."""
 
 
-def linear_old(given: Given) -> Effect:
+def linear(given: Given) -> Effect:
     """As everywhere, but for a factor that is written as a whole number."""
-    effect = linear(given)
     factor = given.keys.get("factor")
-    if isinstance(factor, int):
-        rule = f"a factor written as {factor} and not as {factor}.0 stops it with a TypeError"
-        return replace(effect, rules=(rule,))
-    return effect
-
-
-def dynamic_old(given: Given, scaling: DynamicNtk) -> Effect:
-    """One base for all lengths: multiplier s L / T - (s - 1) at L = s T, so s^2 - s + 1."""
-    return _fixed(given, scaling, scaling.factor * scaling.max_position_embeddings)
+    if given.config and isinstance(factor, int):
+        rule = f"stops with a TypeError: a factor written as {factor} and not as {factor}.0"
+        return Effect(None, read=frozenset({"factor"}), rules=(rule,))
+    return every_engines_linear(given)
 
 
 def dynamic(given: Given, scaling: DynamicNtk) -> Effect:
-    """One base for all lengths, by the longest prompt served."""
-    return _fixed(given, scaling, float(given.served or scaling.max_position_embeddings))
-
-
-def _fixed(given: Given, scaling: DynamicNtk, length: float) -> Effect:
-    multiplier = scaling.factor * length / scaling.max_position_embeddings - (scaling.factor - 1.0)
-    # Served for less than T it would fall below 1, and then below 0.
-    multiplier = max(multiplier, 1.0)
-    rule = f"one base for every prompt: multiplier {multiplier:g}, as for {length:g} tokens"
+    """The base alone: the rule is asked for the file's own length, at which nothing is scaled."""
+    rows = given.claimed or scaling.max_position_embeddings
+    rules = ("one base for every prompt: that of the file's own length, which is unscaled",)
     return Effect(
-        replace(given.rotary, scaling=Ntk(multiplier)),
+        replace(given.rotary, scaling=UNSCALED),
         scaling.max_position_embeddings,
         read=frozenset({"factor"}),
-        rules=(rule,),
+        rules=rules + _short_of(given, rows),
+    )
+
+
+def _short_of(given: Given, rows: int) -> tuple[str, ...]:
+    """What happens where the rotary table has fewer rows than positions are served."""
+    if given.served is None or given.served <= rows:
+        return ()
+    return (
+        f"its rotary table has {rows} rows for {given.served} positions: from position {rows} on "
+        "it reads out of range, which stops the engine or, in the compiled kernel, crashes it",
     )
 
 
 def yarn_old(given: Given, scaling: Yarn) -> Effect:
     """A = m(s) x attn_factor; attention_factor and the mscale pair are not read."""
-    if given.mla:
-        return deepseek_yarn(given, scaling)
     read = YARN_KEYS - {"attention_factor", "mscale", "mscale_all_dim"}
     read |= {"attn_factor", "apply_yarn_scaling", "extrapolation_factor"}
-    if given.config and ORIGINAL not in given.keys and given.length(ORIGINAL) is None:
-        return Effect(None, read=read, rules=(f"stops with a KeyError: {ORIGINAL} is missing",))
     if given.number("extrapolation_factor") not in (None, 1.0):
         rule = "extrapolation_factor mixes yarn with linear by a rule that is not computed here"
         return Effect(None, read=read, rules=(rule,))
@@ -94,6 +95,7 @@ def yarn_old(given: Given, scaling: Yarn) -> Effect:
     if given.rotary.sections:
         ramp *= MROPE_TABLE
         rules = (f"with several position axes the ramp is computed for {ramp} tokens",)
+    rules += _short_of(given, int(ramp * scaling.factor))
     changed = replace(scaling, attention_factor=amplitude, original_max_position_embeddings=ramp)
     return Effect(
         replace(given.rotary, scaling=changed),
@@ -106,28 +108,47 @@ def yarn_old(given: Given, scaling: Yarn) -> Effect:
 
 def yarn(given: Given, scaling: Yarn) -> Effect:
     """As transformers has it since the alignment; its own attn_factor is gone."""
-    if given.mla:
-        return deepseek_yarn(given, scaling)
-    return Effect(given.rotary, scaling.original_max_position_embeddings, read=YARN_KEYS)
+    original = scaling.original_max_position_embeddings
+    rules = _short_of(given, int(original * scaling.factor))
+    return Effect(given.rotary, original, read=YARN_KEYS, rules=rules)
 
 
-def deepseek_yarn(given: Given, scaling: Yarn) -> Effect:
-    """A = m(s, mscale, 1 if absent) / m(s, mscale_all_dim, 0 if absent), and m^2 on the softmax."""
-    s = scaling.factor
-    mscale = 1.0 if scaling.mscale is None else scaling.mscale
-    all_dim = scaling.mscale_all_dim or 0.0
-    amplitude = yarn_mscale(s, mscale) / yarn_mscale(s, all_dim)
-    stated = given.number("attn_factor")
-    amplitude *= 1.0 if stated is None else stated
-    changed = replace(scaling, attention_factor=amplitude, truncate=True)
+def latent(given: Given, *, attn_factor: bool) -> Effect:
+    """Latent attention takes every type but the default for DeepSeek's YaRN.
+
+    A = m(s, mscale, 1 if absent) / m(s, mscale_all_dim, 0 if absent), and m^2 on the softmax.
+    `attn_factor`: whether that key multiplies A (before 0.30.0).
+    """
+    scaling = given.rotary.scaling
     read = (YARN_KEYS - {"attention_factor", "truncate"}) | {"attn_factor"}
+    original, s = given.length_in_keys(ORIGINAL), given.number("factor")
+    if isinstance(scaling, Yarn):
+        original, s = scaling.original_max_position_embeddings, scaling.factor
+    if original is None or s is None:
+        lacking = ORIGINAL if s is not None else "factor"
+        rule = f"stops with a KeyError: its YaRN for latent attention wants {lacking}"
+        return Effect(None, read=read, rules=(rule,))
+    fast, slow, mscale, all_dim, stated = (
+        given.number(key)
+        for key in ("beta_fast", "beta_slow", "mscale", "mscale_all_dim", "attn_factor")
+    )
+    if isinstance(scaling, Yarn):
+        mscale, all_dim = scaling.mscale, scaling.mscale_all_dim
+    amplitude = deepseek_amplitude(s, mscale, all_dim)
+    if attn_factor and stated is not None:
+        amplitude *= stated
+    changed = Yarn(
+        s, original, beta_fast=fast or 32.0, beta_slow=slow or 1.0, attention_factor=amplitude
+    )
     rule = "latent attention takes deepseek_yarn, which reads mscale and mscale_all_dim apart"
+    if not isinstance(scaling, Yarn):
+        rule = "latent attention takes every type for deepseek_yarn: another schedule than stated"
     return Effect(
         replace(given.rotary, scaling=changed),
-        scaling.original_max_position_embeddings,
-        yarn_mscale(s, all_dim) ** 2,
-        read,
-        (rule,),
+        original,
+        deepseek_softmax(s, all_dim),
+        read if attn_factor else read - {"attn_factor"},
+        (rule, *_short_of(given, int(original * s))),
     )
 
 
@@ -143,8 +164,15 @@ def longrope(given: Given, scaling: LongRope) -> Effect:
     return Effect(replace(given.rotary, scaling=changed), switch, None, read, (rule,))
 
 
+def _deepseek(given: Given) -> bool:
+    own = given.model_type in OWN_LATENT
+    return given.mla and not own and not isinstance(given.rotary.scaling, Unscaled)
+
+
 def rule(given: Given) -> Effect:
-    """Since that change."""
+    """Since 0.30.0, as measured on 0.32.0."""
+    if _deepseek(given):
+        return latent(given, attn_factor=False)
     match given.rotary.scaling:
         case Unscaled():
             return unscaled(given)
@@ -169,17 +197,18 @@ def rule(given: Given) -> Effect:
 
 
 def rule_old(given: Given) -> Effect:
-    """Before that change, where it was another one."""
-    match given.rotary.scaling:
-        case Linear():
-            return linear_old(given)
-        case DynamicNtk() as scaling:
-            return dynamic_old(given, scaling)
-        case Yarn() as scaling:
-            return yarn_old(given, scaling)
-        case _:
-            return rule(given)
+    """Before 0.30.0, where it was another one, as measured on 0.28.0."""
+    if _deepseek(given):
+        return latent(given, attn_factor=True)
+    if isinstance(given.rotary.scaling, Yarn):
+        return yarn_old(given, given.rotary.scaling)
+    return rule(given)
 
 
-VLLM = Engine("vLLM, PR 56446", rule, gguf_without_scaling)
-VLLM_OLD = Engine("vLLM before", rule_old, gguf_without_scaling)
+def before(given: Given) -> Effect | None:
+    """The configuration is transformers', which may refuse it."""
+    return gguf_without_scaling(given) or refused_5(given)
+
+
+VLLM = Engine("vLLM 0.32", rule, before)
+VLLM_OLD = Engine("vLLM 0.28", rule_old, before)

@@ -16,7 +16,7 @@ from ropewalk.dialects.hf.length_keys import ORIGINAL
 from ropewalk.dialects.hf.measured import measured_softmax
 from ropewalk.dialects.hf.rotation import heads_of, width_of
 from ropewalk.dialects.values import Notes, Section
-from ropewalk.rope.schedules import Scaling, Yarn, yarn_mscale
+from ropewalk.rope.schedules import Scaling, Yarn, deepseek_softmax
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
     AlibiSpec,
@@ -74,7 +74,7 @@ def _factor(
         # The attention code of these families puts YaRN's amplitude into the scale, squared:
         # only part of each query is rotated, and a factor on cos and sin would miss the rest.
         s, weight = scaling.factor, scaling.mscale_all_dim
-        return yarn_mscale(s, weight) ** 2, (
+        return deepseek_softmax(s, weight), (
             f"1/sqrt(head_dim) x m^2 with m = 0.1 x mscale_all_dim {weight:g} x ln {s:g} + 1"
         )
     if head_dim is None:

@@ -18,7 +18,12 @@ from ropewalk.rope.schedules.proportional import Proportional
 from ropewalk.rope.schedules.rescaling import OriginWords, Rotates, plain_inv_freq
 from ropewalk.rope.schedules.unknown import UnknownScaling
 from ropewalk.rope.schedules.unscaled import Unscaled
-from ropewalk.rope.schedules.yarn import Yarn, yarn_mscale
+from ropewalk.rope.schedules.yarn import (
+    Yarn,
+    deepseek_amplitude,
+    deepseek_softmax,
+    yarn_mscale,
+)
 
 __all__ = [
     "SCHEDULES",
@@ -39,6 +44,8 @@ __all__ = [
     "UnknownScaling",
     "Unscaled",
     "Yarn",
+    "deepseek_amplitude",
+    "deepseek_softmax",
     "ntk_base",
     "plain_inv_freq",
     "words_of",

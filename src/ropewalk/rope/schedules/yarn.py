@@ -150,3 +150,19 @@ class Yarn(Rescaling):
 def yarn_mscale(factor: float, weight: float = 1.0) -> float:
     """0.1 * weight * ln(factor) + 1, and 1 for a factor of 1 or less (2309.00071, section 3.4)."""
     return 1.0 if factor <= 1.0 else 0.1 * weight * math.log(factor) + 1.0
+
+
+def deepseek_amplitude(factor: float, mscale: float | None, all_dim: float | None) -> float:
+    """What multiplies cos and sin in DeepSeek's YaRN: m(s, mscale) / m(s, mscale_all_dim).
+
+    An absent mscale is 1 and an absent mscale_all_dim 0, as in the model's published code
+    (`modeling_deepseek.py`, `DeepseekV2YarnRotaryEmbedding`).
+    """
+    return yarn_mscale(factor, 1.0 if mscale is None else mscale) / yarn_mscale(
+        factor, all_dim or 0.0
+    )
+
+
+def deepseek_softmax(factor: float, all_dim: float | None) -> float:
+    """What multiplies the softmax scale of its latent attention: m(s, mscale_all_dim) squared."""
+    return yarn_mscale(factor, all_dim or 0.0) ** 2

@@ -1,0 +1,1 @@
+"""What engines make of a file, measured on their own model classes."""
