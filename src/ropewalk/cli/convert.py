@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ropewalk.cli import options
+
+if TYPE_CHECKING:
+    from ropewalk.verbs.converting import Converted
 
 
 class To(StrEnum):
@@ -69,14 +72,21 @@ def convert_command(
     """Convert position settings: the same numbers, or an error that names what is lost."""
     given: dict[str, Any] = locals()
     del given["as_json"]
-    from ropewalk.cli.output import print_json, tell
-    from ropewalk.verbs.converting import config_text
+    from ropewalk.cli.output import print_json
     from ropewalk.verbs.reading import convert
 
     converted = convert(**given)
     if as_json:
         print_json(converted.to_dict())
         return
+    _show(converted)
+
+
+def _show(converted: Converted) -> None:
+    """Print what a conversion gave, and its remarks beside."""
+    from ropewalk.cli.output import tell
+    from ropewalk.verbs.converting import config_text
+
     for remark in converted.remarks:
         tell(f"ropewalk: {remark}")
     if converted.options is not None:

@@ -79,8 +79,13 @@ def llama3(given: Given, scaling: Llama3) -> Effect:
 
 
 def longrope(given: Given, scaling: LongRope) -> Effect:
-    """Short or long factors by the longest prompt of each call."""
+    """Short or long factors by the longest prompt of each call; phimoe always the short ones."""
     switch = scaling.original_max_position_embeddings
+    if given.model_type == "phimoe":
+        short = replace(scaling, long_factor=scaling.short_factor)
+        read = LongRope.spelled.hf_keys | {"short_mscale", "long_mscale"}
+        rule = "every call takes the short factors"
+        return Effect(replace(given.rotary, scaling=short), switch, read=read, rules=(rule,))
     return Effect(
         given.rotary,
         switch,
