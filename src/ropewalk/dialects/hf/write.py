@@ -38,6 +38,12 @@ _SHARE_WITHIN = frozenset({"mistral4"})
 """transformers' classes of these look for the share in the dictionary, and fill it in before a
 `rope_scaling` takes that one's place."""
 
+_WITHOUT_HEAD_DIM = frozenset(
+    "hunyuan_v1_dense hunyuan_v1_moe hunyuan_vl_text minimax ministral mixtral".split()
+)
+"""transformers' classes of these leave `head_dim` at None where the file does, and the formulas of
+yarn, longrope and llama3 multiply by it (TypeError)."""
+
 _LONGROPE_ONLY = frozenset({"phi3", "phi4_multimodal", "phimoe"})
 """transformers' classes of these refuse every scaling but longrope, or call yarn longrope, or, as
 phimoe's, look in a forward for keys that only longrope has."""
@@ -203,6 +209,9 @@ class _Writer:
         if terms.original is not None and self.family.model_type in _LONGROPE_ONLY:
             # These classes have a default for the outer key, which would win.
             self.text[ORIGINAL] = terms.original
+        scaled = terms.keys["rope_type"] in ("yarn", "longrope", "llama3")
+        if scaled and self.family.model_type in _WITHOUT_HEAD_DIM:
+            self.text["head_dim"] = rotary.head_dim
         if terms.keys["rope_type"] == "llama3" and terms.original != CONVERTER_LENGTH:
             # Where llama.cpp's converter looks for it; transformers takes the outer one too.
             self.text[ORIGINAL] = terms.original
