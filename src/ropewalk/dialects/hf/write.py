@@ -121,6 +121,15 @@ def _refuse_by_family(rotary: RotarySpec, family: Family, dialect: Dialect) -> N
             f"head, and not {rotary.rotary_dim}",
             "use yarn, whose share it reads",
         )
+    share = family.config.number(SHARE)
+    if family.config.has("qk_rope_head_dim") and share not in (None, 1.0) and kind != "default":
+        raise dialect.refusal(
+            "rope_type",
+            repr(kind),
+            f"transformers' formulas multiply the {rotary.rotary_dim} rotated channels by "
+            f"{SHARE} {share:g} once more, which its plain rule does not",
+            "use --rope base:THETA or none",
+        )
     if family.model_type in _LONGROPE_ONLY and kind not in ("default", "longrope"):
         raise dialect.refusal(
             "rope_type",
