@@ -84,6 +84,7 @@ FILES: dict[str, dict[str, Any]] = {
         "original_max_position_embeddings": 4096,
         **MIXTURE,
     },
+    "heads of no stated size": {"model_type": "mixtral", **MIXTURE},
     "latent attention": {"model_type": "deepseek_v3", "rope_scaling": YARN, **LATENT},
     "mistral 4": {
         "model_type": "mistral4",

@@ -41,16 +41,12 @@ def convert_command(
         list[str] | None,
         typer.Option(
             metavar="SCHEDULE",
-            help="Another schedule: yarn:2, linear:2, ntk:2, "
-            "base:500000, none; may be given again, in order.",
+            help="Another schedule: yarn:2, linear:2, ntk:2, base:500000, none; more in order.",
         ),
     ] = None,
     length: Annotated[
         str | None,
-        typer.Option(
-            metavar="TOKENS",
-            help="The longest prompt to serve, like 32k (vllm, llamacpp).",
-        ),
+        typer.Option(metavar="TOKENS", help="The longest prompt to serve (vllm, llamacpp)."),
     ] = None,
     weights: Annotated[
         Path | None,

@@ -38,6 +38,12 @@ _SHARE_WITHIN = frozenset({"mistral4"})
 """transformers' classes of these look for the share in the dictionary, and fill it in before a
 `rope_scaling` takes that one's place."""
 
+_WITHOUT_HEAD_DIM = frozenset(
+    "hunyuan_v1_dense hunyuan_v1_moe hunyuan_vl_text minimax ministral mixtral".split()
+)
+"""transformers' classes of these leave `head_dim` at None where the file does, and the formulas of
+yarn, longrope and llama3 multiply by it (TypeError)."""
+
 _LONGROPE_ONLY = frozenset({"phi3", "phi4_multimodal", "phimoe"})
 """transformers' classes of these refuse every scaling but longrope, or call yarn longrope, or, as
 phimoe's, look in a forward for keys that only longrope has."""
@@ -114,6 +120,15 @@ def _refuse_by_family(rotary: RotarySpec, family: Family, dialect: Dialect) -> N
             f"transformers' {family.model_type} then rotates all {rotary.head_dim} channels of a "
             f"head, and not {rotary.rotary_dim}",
             "use yarn, whose share it reads",
+        )
+    share = family.config.number(SHARE)
+    if family.config.has("qk_rope_head_dim") and share not in (None, 1.0) and kind != "default":
+        raise dialect.refusal(
+            "rope_type",
+            repr(kind),
+            f"transformers' formulas multiply the {rotary.rotary_dim} rotated channels by "
+            f"{SHARE} {share:g} once more, which its plain rule does not",
+            "use --rope base:THETA or none",
         )
     if family.model_type in _LONGROPE_ONLY and kind not in ("default", "longrope"):
         raise dialect.refusal(
@@ -203,6 +218,9 @@ class _Writer:
         if terms.original is not None and self.family.model_type in _LONGROPE_ONLY:
             # These classes have a default for the outer key, which would win.
             self.text[ORIGINAL] = terms.original
+        scaled = terms.keys["rope_type"] in ("yarn", "longrope", "llama3")
+        if scaled and self.family.model_type in _WITHOUT_HEAD_DIM:
+            self.text["head_dim"] = rotary.head_dim
         if terms.keys["rope_type"] == "llama3" and terms.original != CONVERTER_LENGTH:
             # Where llama.cpp's converter looks for it; transformers takes the outer one too.
             self.text[ORIGINAL] = terms.original
