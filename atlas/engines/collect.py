@@ -79,8 +79,7 @@ def write(found: Json) -> None:
         return ",\n".join(f"  {json.dumps(name)}: {json.dumps(v)}" for name, v in values.items())
 
     engines = ",\n".join(
-        f" {json.dumps(name)}: {{\n{block(files)}\n }}"
-        for name, files in found["measured"].items()
+        f" {json.dumps(name)}: {{\n{block(files)}\n }}" for name, files in found["measured"].items()
     )
     vectors = ",\n".join("  " + json.dumps(v, separators=(",", ":")) for v in found["inv_freq"])
     text = (

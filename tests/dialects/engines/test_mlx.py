@@ -75,7 +75,7 @@ def test_the_row_is_what_mlx_lm_s_own_classes_build(name: str) -> None:
     assert list(differences(CONFIGS[name])) == []
 
 
-SPELLED = [
+SPELLED: list[dict[str, Any]] = [
     {"rope_theta": 50000.0},
     {"rope_parameters": {"rope_type": "default", "rope_theta": 50000.0}},
     {"rope_theta": 50000.0, "rope_scaling": {"rope_type": "linear", "factor": 2.0}},
