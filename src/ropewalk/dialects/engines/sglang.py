@@ -26,7 +26,6 @@ from ropewalk.rope.schedules import (
     Yarn,
 )
 
-
 MEASURED = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 """Model types for which its layer was made as their models make it."""
 
@@ -79,7 +78,8 @@ def rule(given: Given) -> Effect:
         case Llama3() as scaling:
             return llama3(given, scaling)
         case LongRope() as scaling:
-            return longrope(given, scaling)
+            effect = longrope(given, scaling)
+            return replace(effect, rules=effect.rules[:1])
         case Ntk() | Proportional() | LargerBase() | NtkByParts() | PairDivisors():
             return no_rule(given)
         case UnknownScaling():
