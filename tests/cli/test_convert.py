@@ -47,7 +47,7 @@ def test_vllm_gets_one_line_and_stderr_says_whose_rules(
     assert done.stdout.count("\n") == 1
     found = read_overrides(done.stdout, source(llama_config))
     assert (found.claimed.tokens, scaling_of(found)) == (8192, Yarn(2.0, 4096))
-    assert "rules as of vLLM after PR 56446" in done.stderr
+    assert "rules as of vLLM 0.32" in done.stderr
     assert "claimed length 8192" in done.stderr
 
 

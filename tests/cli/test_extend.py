@@ -48,7 +48,7 @@ def test_a_schedule_is_shown_with_every_engines_options(config: Any, here: Run) 
     assert (told["trained"], told["target"], told["method"]) == (4096, 16384, "yarn")
     lines = {each["engine"]: each for each in told["options"]}
     assert "--yarn-orig-ctx 4096" in lines["llama.cpp"]["line"]
-    assert lines["vLLM"]["checked"].startswith("rules as of vLLM after PR 56446")
+    assert lines["vLLM"]["checked"].startswith("rules as of vLLM 0.32")
     served = read_overrides(lines["vLLM"]["line"], source(load_json(folder / "config.json")))
     (_, rotary), *_ = served.rotary_groups()
     assert isinstance(rotary, RotarySpec)

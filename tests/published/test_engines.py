@@ -185,6 +185,8 @@ def test_a_prompt_of_1000_tokens_to_a_long_phi_3_differs_by_engine() -> None:
         assert view.inv_freq == pytest.approx(long)
         assert view.attention_factor == pytest.approx(1.1902380714)
     assert "short_factor" in found[MLX].ignored
+    # Measured: it derives the original length where no option states another.
+    assert any("without --max-model-len it serves 4096 tokens" in r for r in found[NEW].rules)
     # Served for no more than the switch, vLLM takes the short factors; mlx never does.
     small = views(config, served=4096)
     assert small[NEW].inv_freq == pytest.approx(short)

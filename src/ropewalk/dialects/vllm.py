@@ -1,6 +1,6 @@
 """vLLM's options: `--hf-overrides '{...}' --max-model-len N`, written and read.
 
-Rules as of vLLM after pull request 56446 (September 2026), with transformers 5. vLLM decides
+Rules as measured on vLLM 0.32.0, with transformers 5. vLLM decides
 everything that depends on a length when it is loaded, so a schedule that changes with the prompt
 can be written only for lengths within which it does not.
 """
@@ -34,7 +34,7 @@ from ropewalk.rope.schedules import (
 )
 from ropewalk.rope.spec import Length, PositionSpec
 
-VERSION = "rules as of vLLM after PR 56446, with transformers 5"
+VERSION = "rules as of vLLM 0.32, with transformers 5"
 
 _OPTIONS = {name: name for name in ("--hf-overrides", "--max-model-len")}
 _REMEDY = "serve a shorter --length, or a schedule that is the same for every prompt"

@@ -75,7 +75,7 @@ def test_the_row_is_what_mlx_lm_s_own_classes_build(name: str) -> None:
     assert list(differences(CONFIGS[name])) == []
 
 
-SPELLED = [
+SPELLED: list[dict[str, Any]] = [
     {"rope_theta": 50000.0},
     {"rope_parameters": {"rope_type": "default", "rope_theta": 50000.0}},
     {"rope_theta": 50000.0, "rope_scaling": {"rope_type": "linear", "factor": 2.0}},
@@ -92,6 +92,11 @@ SPELLED = [
             "rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096,
             "rope_theta": 50000.0,
         },
+    },
+    {
+        "rope_theta": 50000.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+        "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 50000.0},
     },
 ]  # fmt: skip
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral", "gemma2", "olmo2",
@@ -116,3 +121,20 @@ def test_the_committed_table_is_what_a_new_measurement_gives(name: str) -> None:
     committed = mlx_table.read()["files"][name]
     measured = mlx_table.File(name).entry()
     assert {**committed} == {**measured, "requires": committed["requires"]}
+
+
+PUBLISHED = json.loads((DATA.parent / "configs.json").read_text("utf-8"))
+BUILT = [each for each in PUBLISHED if "model_type" in each["config"]]
+
+
+@pytest.mark.parametrize("published", BUILT, ids=lambda each: str(each["model"]))
+def test_published_files_are_rotated_as_the_row_says(published: dict[str, Any]) -> None:
+    config = dict(published["config"])
+    file = mlx_models.remapped().get(config["model_type"], config["model_type"])
+    if "text_config" in config or file not in mlx_table.read()["files"] or mlx_models.nested(file):
+        pytest.skip("a model inside another, or a type that it does not load")
+    small = mlx_models.sizes(file)
+    config |= mlx_models.FAMILY.get(file, {})
+    beside = {key: value for key, value in small.items() if key in mlx_models.required(file)}
+    layers = {key: small[key] for key in ("num_hidden_layers", "layer_types") if key in config}
+    assert list(differences({**beside, **config, **layers})) == []

@@ -39,7 +39,7 @@ from ropewalk.rope.schedules import (
 def before(given: Given) -> Effect | None:
     """What was not measured, what stops it, and the share that it does not read."""
     if given.from_gguf:
-        return Effect(None, rules=("was not measured on GGUF files",))
+        return Effect(None, rules=("not measured on GGUF files",))
     if isinstance(given.rotary.scaling, Proportional):
         rule = "stops with an error: it asks for one head_dim of layers that have several"
         return Effect(None, rules=(rule,))

@@ -123,30 +123,54 @@ def layout(found: Entry) -> Layout:
 
 
 def scaling(found: Entry, given: Given, kind: str) -> tuple[str, str]:
-    """The key that holds the dictionary, and what is made of it."""
-    keys, (place, spelled) = given.keys, _spelled(given)
+    """The key that holds the dictionary, and what is made of it.
+
+    A file may say its schedule under both keys: one that is read counts before one that is not.
+    """
+    answers = [
+        (place, _made(found, place, spelled, keys, kind))
+        for place, spelled, keys in _spelled(given)
+    ]
+    read = [each for each in answers if each[1] != "plain"]
+    return (read or answers)[0]
+
+
+def _made(
+    found: Entry, place: str, spelled: str, keys: Mapping[str, object], kind: str
+) -> str:  # fmt: skip
     word = keys.get("type") if place == "rope_scaling" else None
     word = word or keys.get("rope_type")
-    row = _table()["scalings"][found["scaling"]][f"{place}.{spelled}"]
+    row = _row(found, place, spelled)
     if not isinstance(word, str) or word == "default":
         cell = row["default"]
         stops = isinstance(cell, str) and ":" in cell and place == "rope_scaling" and keys
-        return place, str(cell) if stops else "plain"
+        return str(cell) if stops else "plain"
     cell = row.get(word) or _unmeasured(row, word)
     if isinstance(cell, Mapping) and "how" in cell:
         lacking = [each for each in cell.get("wants", ()) if each not in keys]
         if lacking:
-            return place, f"ValueError: rope_scaling must contain {', '.join(lacking)}"
+            return f"ValueError: rope_scaling must contain {', '.join(lacking)}"
         cell = cell["how"]
     if isinstance(cell, Mapping):
         cell = cell.get(kind, next(iter(cell.values())))
-    return place, cell
+    return str(cell)
 
 
-def _spelled(given: Given) -> tuple[str, str]:
-    if given.config.get("rope_scaling"):
-        return "rope_scaling", "type" if "type" in given.keys else "rope_type"
-    return "rope_parameters", "nested" if given.nested else "rope_type"
+def _row(found: Entry, place: str, spelled: str) -> Entry:
+    rows: Entry = _table()["scalings"][found["scaling"]][f"{place}.{spelled}"]
+    return rows
+
+
+def _spelled(given: Given) -> list[tuple[str, str, Mapping[str, object]]]:
+    """The dictionaries of the file: key, spelling of the type in it, and what it holds."""
+    stated = given.config.get("rope_scaling")
+    places: list[tuple[str, str, Mapping[str, object]]] = []
+    if isinstance(stated, Mapping) and stated:
+        places.append(("rope_scaling", "type" if "type" in stated else "rope_type", stated))
+    if given.config.get("rope_parameters") or not places:
+        spelled = "nested" if given.nested else "rope_type"
+        places.append(("rope_parameters", spelled, given.keys))
+    return places
 
 
 def _unmeasured(row: Entry, word: str) -> str:
@@ -159,6 +183,5 @@ def _unmeasured(row: Entry, word: str) -> str:
 
 def softmax(found: Entry, given: Given) -> bool:
     """Whether mscale_all_dim reaches its softmax scale."""
-    place, spelled = _spelled(given)
-    cell = _table()["scalings"][found["scaling"]][f"{place}.{spelled}"]["yarn"]
-    return isinstance(cell, Mapping) and "softmax" in cell
+    cells = [_row(found, place, spelled)["yarn"] for place, spelled, _ in _spelled(given)]
+    return any(isinstance(cell, Mapping) and "softmax" in cell for cell in cells)

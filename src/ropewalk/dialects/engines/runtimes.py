@@ -21,11 +21,11 @@ MEASURED = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 def before(given: Given) -> Effect | None:
     """What was not measured."""
     if given.from_gguf:
-        return Effect(None, rules=("was not measured on GGUF files",))
+        return Effect(None, rules=("not measured on GGUF files",))
     if given.mla:
-        return Effect(None, rules=("was not measured with latent attention",))
+        return Effect(None, rules=("not measured with latent attention",))
     if given.model_type not in MEASURED:
-        return Effect(None, rules=("was not measured for this family",))
+        return Effect(None, rules=("not measured for this family",))
     return None
 
 
@@ -69,7 +69,7 @@ def ctranslate2(given: Given) -> Effect:
     if isinstance(given.rotary.scaling, Llama3):
         rule = "llama3 is lost in the conversion: the converted model rotates without it"
         return replace(unscaled(given), rules=(rule,))
-    return Effect(None, rules=("was not measured for this scaling",))
+    return Effect(None, rules=("not measured for this scaling",))
 
 
 def mistralrs(given: Given) -> Effect:

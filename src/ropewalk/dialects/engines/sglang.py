@@ -26,15 +26,20 @@ from ropewalk.rope.schedules import (
     Yarn,
 )
 
+MEASURED = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+"""Model types for which its layer was made as their models make it."""
+
 
 def before(given: Given) -> Effect | None:
     """What was not measured, and the one type that it stopped at."""
     if given.from_gguf:
-        return Effect(None, rules=("was not measured on GGUF files",))
+        return Effect(None, rules=("not measured on GGUF files",))
     if given.mla and not isinstance(given.rotary.scaling, Unscaled):
-        return Effect(None, rules=("was not measured with latent attention",))
+        return Effect(None, rules=("not measured with latent attention",))
+    if given.model_type not in MEASURED:
+        return Effect(None, rules=("not measured for this family",))
     word = given.keys.get("type") or given.keys.get("rope_type")
-    if word == "mrope" and "vl" not in given.model_type:
+    if word == "mrope":
         return Effect(None, rules=("stops with a ValueError: mrope is unknown to it here",))
     return None
 
@@ -73,7 +78,8 @@ def rule(given: Given) -> Effect:
         case Llama3() as scaling:
             return llama3(given, scaling)
         case LongRope() as scaling:
-            return longrope(given, scaling)
+            effect = longrope(given, scaling)
+            return replace(effect, rules=effect.rules[:1])
         case Ntk() | Proportional() | LargerBase() | NtkByParts() | PairDivisors():
             return no_rule(given)
         case UnknownScaling():

@@ -44,6 +44,9 @@ from ropewalk.rope.schedules import (
 OWN_LATENT = frozenset({"minicpm3"})
 """Latent attention outside vLLM's DeepSeek classes: its schedule is that of all others."""
 
+PHI3_ORIGINAL = 4096
+"""What Phi-3's configuration takes for the original length where the top of the file has none."""
+
 MROPE_TABLE = 4
 """The older class for several axes builds its table, and its ramp, for so many times T."""
 
@@ -60,7 +63,11 @@ def linear(given: Given) -> Effect:
 def dynamic(given: Given, scaling: DynamicNtk) -> Effect:
     """The base alone: the rule is asked for the file's own length, at which nothing is scaled."""
     rows = given.claimed or scaling.max_position_embeddings
-    rules = ("one base for every prompt: that of the file's own length, which is unscaled",)
+    offered = scaling.factor * rows
+    rules = (
+        "one base for every prompt: that of the file's own length, which is unscaled; without "
+        f"--max-model-len it offers {offered:g} positions, {scaling.factor:g} times its table",
+    )
     return Effect(
         replace(given.rotary, scaling=UNSCALED),
         scaling.max_position_embeddings,
@@ -160,8 +167,12 @@ def longrope(given: Given, scaling: LongRope) -> Effect:
     ratio = max((given.claimed or switch) / switch, 1.0)
     changed = LongRope(chosen, chosen, switch, ratio, given.number(f"{mode}_mscale"))
     read = frozenset({"short_factor", "long_factor", ORIGINAL, "short_mscale", "long_mscale"})
-    rule = f"the {mode} factors serve every prompt, short ones too"
-    return Effect(replace(given.rotary, scaling=changed), switch, None, read, (rule,))
+    rules = (f"the {mode} factors serve every prompt, short ones too",)
+    derived = given.length(ORIGINAL) or (PHI3_ORIGINAL if given.model_type == "phi3" else None)
+    if derived is not None and derived < (given.served or derived):
+        short = ", by the short factors" if derived <= switch else ""
+        rules += (f"without --max-model-len it serves {derived} tokens{short}",)
+    return Effect(replace(given.rotary, scaling=changed), switch, None, read, rules)
 
 
 def _deepseek(given: Given) -> bool:
