@@ -51,7 +51,8 @@ def main() -> int:
     for name, code, text in rows:
         print(f"{name}: {code}: {text}")
     said = f"{files} files, {len(rows)} warnings, {len(false)} of them false."
-    head = ["# Warnings on published configurations", "", said, "", "| file | warning | says | read as |"]
+    head = ["# Warnings on published configurations", "", said, ""]
+    head += ["| file | warning | says | read as |"]
     lines = [
         f"| {name} | {code} | {text.replace('|', '/')} | {FALSE.get((name, code), 'right')} |"
         for name, code, text in rows
