@@ -167,7 +167,7 @@ def longrope(given: Given, scaling: LongRope) -> Effect:
     ratio = max((given.claimed or switch) / switch, 1.0)
     changed = LongRope(chosen, chosen, switch, ratio, given.number(f"{mode}_mscale"))
     read = frozenset({"short_factor", "long_factor", ORIGINAL, "short_mscale", "long_mscale"})
-    rules = (f"the {mode} factors serve every prompt, short ones too",)
+    rules: tuple[str, ...] = (f"the {mode} factors serve every prompt, short ones too",)
     derived = given.length(ORIGINAL) or (PHI3_ORIGINAL if given.model_type == "phi3" else None)
     if derived is not None and derived < (given.served or derived):
         short = ", by the short factors" if derived <= switch else ""
