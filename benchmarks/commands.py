@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,7 +119,9 @@ def told(command: str) -> bool:
     return command.startswith("prove ") and not command.startswith("prove diff")
 
 
-def in_order(commands: list[str], folder: Path) -> tuple[list[Ran], list[str]]:
+def in_order(
+    commands: list[str], folder: Path, run: Callable[[str, Path], Ran] = run
+) -> tuple[list[Ran], list[str]]:
     """Run them all in `folder`; what ran, and what went wrong, in words."""
     ran, wrong = [], []
     fresh: dict[str, list[str]] = {}

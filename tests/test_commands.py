@@ -1,16 +1,19 @@
 """The commands that the README and the demo name run one after another in one directory."""
 
+import os
 import re
 import shlex
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from benchmarks.commands import LONG, SHORT, in_order, lines, next_to_try, prepare, told
+from benchmarks.commands import LONG, SHORT, Ran, in_order, lines, next_to_try, prepare, told
 from ropewalk.cli.main import app
 from ropewalk.proof.plan import parse_lengths
+from tests.processes import ran
 
 ROOT = Path(__file__).parent.parent
 LEFT_OUT = {
@@ -20,12 +23,18 @@ LEFT_OUT = {
 }
 
 
+def forked(command: str, folder: Path) -> Ran:
+    begun = time.perf_counter()
+    done = ran(shlex.split(command), folder, os.environ)
+    return Ran(command, done.returncode, time.perf_counter() - begun, done.stdout, done.stderr)
+
+
 @pytest.mark.model
 def test_each_ends_well_and_a_proof_has_the_table_of_a_fresh_directory(tmp_path: Path) -> None:
     prepare(tmp_path)
-    ran, wrong = in_order(lines(SHORT), tmp_path)
+    typed, wrong = in_order(lines(SHORT), tmp_path, forked)
     assert not wrong, "\n".join(wrong)
-    assert sum(told(each.command) for each in ran) > 5
+    assert sum(told(each.command) for each in typed) > 5
 
 
 def test_every_command_of_the_readme_is_run_or_left_out_with_a_reason() -> None:

@@ -59,7 +59,9 @@ HEAVY = ("torch", "transformers", "tokenizers", "gguf", "jinja2", "huggingface_h
 OPTIONS = {
     "": {"--version", "--help", "--install-completion", "--show-completion"},
     "audit": {"model", "--pairs", "--json", "--engines"},
-    "convert": {"model", "--to", "--out", "--rope", "--length", "--weights", "--force"},
+    "convert": {
+        *("model", "--to", "--out", "--rope", "--length", "--weights", "--original", "--force")
+    },
     "prove": {
         "model",
         "--lengths",

@@ -95,7 +95,7 @@ def main() -> None:
     for each in sys.argv[1:]:
         engine, _, path = each.partition("=")
         changed = merge(found, engine, json.loads(Path(path).read_text("utf-8")))
-        print(f"{engine}: {', '.join(changed) or 'as before'}")  # noqa: T201
+        print(f"{engine}: {', '.join(changed) or 'as before'}")
     write(found)
 
 

@@ -139,11 +139,11 @@ def main() -> None:
     """Print what was missed, with the reasons that are known."""
     found = list(pairs())
     wrong = {pair.key: why for pair in found if (why := missed(pair))}
-    print(f"{len(found) - len(wrong)} of {len(found)} pairs as measured")  # noqa: T201
+    print(f"{len(found) - len(wrong)} of {len(found)} pairs as measured")
     for key, why in wrong.items():
-        print(f"  {key}: {why} ({EXPLAINED.get(key, 'NOT EXPLAINED')})")  # noqa: T201
+        print(f"  {key}: {why} ({EXPLAINED.get(key, 'NOT EXPLAINED')})")
     for key, why in NOT_MEASURED.items():
-        print(f"  left out: {key}: {why}")  # noqa: T201
+        print(f"  left out: {key}: {why}")
 
 
 if __name__ == "__main__":

@@ -203,7 +203,7 @@ class File:
 
     def _cell(self, place: str, key: str, word: str, keys: Json) -> Any:
         unscaled = self.asked(self._with({"rope_theta": BASE}))
-        assert not isinstance(unscaled, str), unscaled  # noqa: S101 - it was built before
+        assert not isinstance(unscaled, str), unscaled
         pairs = next(iter(unscaled.turns.values())).channels // 2
         spelled = "rope_type" if key == "nested" else key
         rope = {spelled: word, "rope_theta": BASE, **keys}

@@ -71,6 +71,27 @@ def test_llamacpp_is_told_a_length_beyond_the_files_own(
     assert "--override-kv" not in run(*asked, "8192").stdout
 
 
+def test_a_schedule_starts_from_the_length_that_is_given_or_that_its_publisher_has(
+    run: Run, folder: Path, llama_config: dict[str, Any]
+) -> None:
+    qwen3 = {**llama_config, "model_type": "qwen3", "max_position_embeddings": 40960}
+    (folder / "config.json").write_text(json.dumps(qwen3))
+    asked = ("convert", folder, "--to", "vllm", "--rope", "yarn:4")
+    found = {}
+    for original in (None, "40960", "16k"):
+        done = run(*asked, *(() if original is None else ("--original", original)))
+        spec = read_overrides(done.stdout, source(qwen3))
+        found[original] = (spec.claimed.tokens, scaling_of(spec))
+        assert ("by Qwen3's cards" in done.stderr) == (original is None)
+    # Qwen3's own card: factor 4.0, original_max_position_embeddings 32768, --max-model-len 131072.
+    assert found[None] == (131072, Yarn(4.0, 32768))
+    assert found["40960"] == (163840, Yarn(4.0, 40960))
+    assert found["16k"] == (65536, Yarn(4.0, 16384))
+    alone = run("convert", folder, "--to", "vllm", "--original", "16k")
+    assert alone.returncode == 2
+    assert "--original goes with --rope" in alone.stderr
+
+
 def test_both_spellings_of_hugging_face_are_written_or_printed(run: Run, folder: Path) -> None:
     printed = run("convert", folder, "--to", "hf5", "--rope", "linear:2")
     assert json.loads(printed.stdout)["rope_parameters"]["factor"] == 2.0

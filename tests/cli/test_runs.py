@@ -18,6 +18,7 @@ import pytest
 
 from ropewalk.errors import StoreError
 from ropewalk.proof.store import Store
+from tests.processes import Started
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -119,16 +120,9 @@ def test_a_report_that_cannot_be_written_comes_after_the_map_and_leaves_no_half_
     assert names == {"results.sqlite", "run.lock", "report.html"}
 
 
-def started(folder: Path, model: Path, *arguments: str) -> subprocess.Popen[str]:
+def started(folder: Path, model: Path, *arguments: str) -> Started:
     environment = {**os.environ, "ROPEWALK_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "ropewalk", "prove", str(model), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env=environment,
-    )
+    return Started(["prove", str(model), *arguments], folder, environment)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends the signal of Ctrl-C to one process")

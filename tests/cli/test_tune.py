@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import environment
+from tests.processes import Started
 from tests.ranks import two_ranks
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -95,13 +96,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
     _documents(tmp_path)
     options = ["tune", str(tiny_model), "--data", "documents.jsonl", "--steps", "2000"]
     options += ["--length", "32", "--rows", "2", "--device", "cpu", "--out", "run"]
-    started = subprocess.Popen(
-        [sys.executable, "-m", "ropewalk", *options],
-        cwd=tmp_path,
-        env=environment(tmp_path / "cache"),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    started = Started(options, tmp_path, environment(tmp_path / "cache"))
     steps = tmp_path / "run" / "losses.jsonl"
     deadline = time.monotonic() + 200
     while not (steps.exists() and steps.read_text().count("\n") > 2):

@@ -42,6 +42,25 @@ CONFIG: dict[str, Any] = {
     "rope_scaling": {"rope_type": "linear", "factor": 2.0},
 }
 SOURCE = source(CONFIG)
+LATENT: dict[str, Any] = {
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 8192,
+    "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 32,
+    "v_head_dim": 32,
+    "kv_lora_rank": 16,
+    "q_lora_rank": 16,
+}
+GPT_OSS = {
+    "rope_type": "yarn",
+    "factor": 32.0,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "truncate": False,
+    "original_max_position_embeddings": 1024,
+}
 
 
 def scaled(spec: PositionSpec, scaling: Scaling) -> PositionSpec:
@@ -158,3 +177,39 @@ def test_options_that_are_none_are_refused_in_a_sentence(text: str) -> None:
 def test_any_text_is_options_or_an_error(text: str) -> None:
     with contextlib.suppress(RopewalkError):
         read_overrides(text, SOURCE)
+
+
+@pytest.mark.parametrize("model_type", ["deepseek_v2", "deepseek_v3", "glm4_moe_lite"])
+@pytest.mark.parametrize(
+    ("rope", "made"),
+    [
+        ({"rope_type": "linear", "factor": 4.0}, "KeyError: original_max_position_embeddings"),
+        (
+            {
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 2048,
+            },
+            # 0.1 ln 8 + 1, as the cos and sin of vLLM 0.32.0's model of such a file have it.
+            "cos and sin x 1.20794",
+        ),
+    ],
+)
+def test_what_vllm_s_latent_attention_makes_of_other_schedules_is_named(
+    model_type: str, rope: dict[str, Any], made: str
+) -> None:
+    before = {**LATENT, "model_type": model_type, "rope_parameters": rope | {"rope_theta": 1e4}}
+    with pytest.raises(ScheduleError, match=made):
+        write_overrides(read_config(before), source(before))
+
+
+def test_gpt_oss_is_given_both_ends_of_its_ramp() -> None:
+    before = {**CONFIG, "model_type": "gpt_oss", "head_dim": 64, "rope_scaling": GPT_OSS}
+    before.pop("rope_parameters", None)
+    line = write_overrides(read_config(before), source(before))
+    rope = json.loads(shlex.split(line)[1])["rope_parameters"]
+    assert (rope["beta_fast"], rope["beta_slow"]) == (32.0, 1.0)
+    with pytest.raises(ScheduleError, match="its gpt_oss computes YaRN whatever the type is"):
+        write_overrides(override(read_config(before), "none"), source(before))

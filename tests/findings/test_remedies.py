@@ -171,6 +171,13 @@ CASES = [
         stating(0.25, "rope_parameters", "partial_rotary_factor"),
         lambda after: first(after).scaling == Proportional(0.25, 1.0),
     ),
+    Case(
+        "unknown-layer-type",
+        LLAMA | {"layer_types": ["Full_attention", "full_attention"]},
+        stating(["full_attention", "full_attention"], "layer_types"),
+        # What were two groups for two words is one.
+        lambda after: first(after).rope_theta == 10_000.0 and len(after.groups) == 1,
+    ),
     Case("not-strict-json", LLAMA | {"limit": math.inf}, stating(1e9, "limit"), same),
     Case(
         "sliding-base-lost",
@@ -347,7 +354,7 @@ def test_nobody_is_told_to_add_a_base_to_a_model_that_may_not_rotate(config: Jso
 
 
 def test_a_type_that_is_there_is_not_asked_for(remedy_of: Remedy) -> None:
-    config = {"model_type": "baichuan", "hidden_size": 5120, "max_position_embeddings": 4096}
+    config = {"model_type": "nobodys", "hidden_size": 5120, "max_position_embeddings": 4096}
     told = remedy_of(audit(read_config(config)), "encoding-unknown")
-    assert "'baichuan'" in told
+    assert "'nobodys'" in told
     assert "name the model's architecture" not in told

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from ropewalk.proof.prove import Proof, default_lengths, prove
 from ropewalk.proof.settings import DEFAULT_DEPTHS, DEFAULT_TRIALS, ProofSettings
 from ropewalk.proof.statistics.tally import summarise
 from ropewalk.proof.store import Store
+from tests.processes import Started
 
 SHORT = ProofSettings("tiny", lengths=(150, 200), depths=(0.0, 1.0), trials=1, sharing=Sharing.NONE)
 """Of the embedded model: a real one, and loaded in no time."""
@@ -162,15 +163,10 @@ def test_as_many_trials_as_by_default_make_a_faultless_length_certain(
     assert summary.effective.certain == certain
 
 
-def start(folder: Path, trials: int) -> subprocess.Popen[str]:
+def start(folder: Path, trials: int) -> Started:
     grid = f"--lengths 150 --depths 0,100 --trials {trials} --sharing none"
     command = f"prove tiny {grid} --out".split()
-    return subprocess.Popen(
-        [sys.executable, "-m", "ropewalk", *command, str(folder), "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return Started([*command, str(folder), "--json"], Path.cwd(), os.environ)
 
 
 def kept(folder: Path) -> list[str]:

@@ -57,5 +57,5 @@ def run(ask: Callable[[Path], Json]) -> None:
                 text = " ".join(f"{type(error).__name__}: {error}".split())
                 answers[name] = {"error": text.replace(str(path), name)[:160]}
             spent = time.perf_counter() - start
-            print(name, answers[name].get("error", "read"), f"{spent:.1f} s", flush=True)  # noqa: T201
+            print(name, answers[name].get("error", "read"), f"{spent:.1f} s", flush=True)
             Path(output).write_text(json.dumps(answers), "utf-8")

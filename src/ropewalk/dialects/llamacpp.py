@@ -13,6 +13,7 @@ from typing import assert_never
 
 from ropewalk.dialects.flags import split_flags, whole
 from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF
+from ropewalk.dialects.lost import require_kept
 from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import schedule
@@ -67,6 +68,7 @@ def write_flags(
     if served is None:
         raise dialect.refusal("--ctx-size", "of no tokens", "no length is claimed",
                               "give --length")  # fmt: skip
+    require_kept(spec, dialect, "llamacpp")
     line = f"--ctx-size {served}{_restated(file, served, dialect)}"
     changed = [
         (group, group.encoding)

@@ -41,12 +41,15 @@ MAX_NUMBER = 1e15
 class Section:
     """One object of a file, with the names by which to speak of it.
 
-    `where` names the file, `path` the object's place in it ("" for the whole file).
+    `where` names the file, `path` the object's place in it ("" for the whole file). `asked` are
+    the keys whose values were taken or that were named; whether a key is there may be asked
+    without that.
     """
 
     values: Mapping[str, object]
     where: str
     path: str = ""
+    asked: set[str] = field(default_factory=set, compare=False, repr=False)
 
     error: ClassVar[type[RopewalkError]] = ConfigError
     typed: ClassVar[bool] = False
@@ -55,12 +58,19 @@ class Section:
 
     def name(self, key: str) -> str:
         """The key as a reader finds it in the file: "text_config.rope_theta"."""
+        # What is spoken of has been seen.
+        self.asked.add(key)
         dot = "" if key.startswith("[") else "."
         return f"{self.path}{dot}{key}" if self.path else key
 
     def has(self, key: str) -> bool:
         """Whether the key is there and not null."""
         return self.values.get(key) is not None
+
+    def take(self, key: str) -> object:
+        """The value of a key, None where it is absent."""
+        self.asked.add(key)
+        return self.values.get(key)
 
     def wrong(self, key: str, allowed: str, remedy: str = "") -> RopewalkError:
         """The error for a value that is not what its key needs."""
@@ -71,7 +81,7 @@ class Section:
 
     def count(self, key: str, most: int = MAX_COUNT, *, least: int = 1) -> int | None:
         """A whole number from `least` to `most` (channels, heads, layers)."""
-        value = self.values.get(key)
+        value = self.take(key)
         if value is None:
             return None
         allowed = f"a whole number from {least} to {most}"
@@ -89,7 +99,7 @@ class Section:
 
     def number(self, key: str, *, zero: bool = False, negative: bool = False) -> float | None:
         """A finite number above 0; from 0 on when `zero`; of either sign when `negative`."""
-        value = self.values.get(key)
+        value = self.take(key)
         if value is None:
             return None
         least = f"from {-MAX_NUMBER:g}" if negative else "from 0" if zero else "above 0"
@@ -102,7 +112,7 @@ class Section:
 
     def flag(self, key: str) -> bool | None:
         """true or false; 0 and 1 are taken, because published files spell flags so."""
-        value = self.values.get(key)
+        value = self.take(key)
         if value is None:
             return None
         known = bool if self.typed else bool | int
@@ -112,7 +122,7 @@ class Section:
 
     def text(self, key: str) -> str | None:
         """A string."""
-        value = self.values.get(key)
+        value = self.take(key)
         if value is None:
             return None
         if not isinstance(value, str):
@@ -121,16 +131,16 @@ class Section:
 
     def section(self, key: str) -> Section | None:
         """A JSON object below this one."""
-        value = self.values.get(key)
+        value = self.take(key)
         if value is None:
             return None
         if not isinstance(value, Mapping):
             raise self.wrong(key, "a JSON object, or null")
-        return replace(self, values=value, path=self.name(key))
+        return replace(self, values=value, path=self.name(key), asked=set())
 
     def items(self, key: str) -> tuple[object, ...] | None:
         """A list, with whatever is in it."""
-        value = self.values.get(key)
+        value = self.take(key)
         if value is None:
             return None
         if not isinstance(value, list | tuple):
@@ -157,7 +167,7 @@ class Section:
         if items is None:
             return None
         listed = {f"[{i}]": item for i, item in enumerate(items)}
-        part = replace(self, values=listed, path=self.name(key))
+        part = replace(self, values=listed, path=self.name(key), asked=set())
         found: list[_Item] = []
         for index in part.values:
             value = read(part, index)

@@ -20,9 +20,18 @@ from ropewalk.dialects.hf.family import TEXT_PARTS, ConfigSource, config_source
 from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS
 from ropewalk.dialects.hf.reader import read_again
 from ropewalk.dialects.hf.write import text_part, write_config
+from ropewalk.dialects.lost import require_kept
 from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
-from ropewalk.rope.schedules import LongRope
+from ropewalk.rope.schedules import (
+    LargerBase,
+    Linear,
+    LongRope,
+    Ntk,
+    Unscaled,
+    Yarn,
+    yarn_mscale,
+)
 from ropewalk.rope.spec import Length, PositionSpec
 
 VERSION = "rules as of vLLM 0.32, with transformers 5"
@@ -54,7 +63,11 @@ def write_overrides(spec: PositionSpec, source: ConfigSource, length: int | None
             "choose a schedule for that length with --rope",
         )
     require_one_list(spec, served, dialect)
-    written = dict(config_source(write_config(replace(spec, extended=None), source, 5)).config)
+    require_kept(spec, dialect, "vllm")
+    _refuse_by_family(spec, dialect)
+    written = dict(
+        config_source(write_config(replace(spec, extended=None), source, 5, both=False)).config
+    )
     path = [part for part in source.family.config.path.split(".") if part]
     before, text = source.family.config.values, text_part(written, source.family)
     overrides: Json = {
@@ -114,6 +127,50 @@ def read_overrides(text: str, source: ConfigSource) -> PositionSpec:
     if limit is None:
         return computed
     return replace(computed, claimed=Length(served, "--max-model-len"))
+
+
+def _refuse_by_family(spec: PositionSpec, dialect: Dialect) -> None:
+    """What vLLM's code of a family makes of a schedule, whatever the file calls it.
+
+    Seen on vLLM 0.32.0: DeepSeek's attention calls every type but default its own YaRN, and
+    gpt-oss takes the numbers of YaRN out of every dictionary.
+    """
+    for _, rotary in spec.rotary_groups():
+        match rotary.scaling:
+            case Yarn():
+                continue
+            case Unscaled() | LargerBase() | Ntk() if spec.model_type != "gpt_oss":
+                continue
+            case scaling if spec.model_type == "gpt_oss":
+                raise dialect.refusal(
+                    "scaling",
+                    repr(scaling.name),
+                    "its gpt_oss computes YaRN whatever the type is, and stops with a KeyError "
+                    "without YaRN's keys",
+                    "use yarn",
+                )
+            case Linear() as scaling if _deepseek(spec):
+                raise dialect.refusal(
+                    "scaling",
+                    repr(scaling.name),
+                    "its latent attention calls every type YaRN, and stops with a KeyError: "
+                    "original_max_position_embeddings",
+                    "use yarn or base:THETA",
+                )
+            case scaling if _deepseek(spec):
+                s = float(getattr(scaling, "factor", 1.0))
+                raise dialect.refusal(
+                    "scaling",
+                    repr(scaling.name),
+                    "its latent attention calls every type YaRN, and would rotate by YaRN's ramp "
+                    f"with cos and sin x {yarn_mscale(s):.6g}",
+                    "use yarn or base:THETA",
+                )
+
+
+def _deepseek(spec: PositionSpec) -> bool:
+    """Whether vLLM runs the model by DeepSeek's attention; MiniCPM3 has latent attention too."""
+    return spec.source.latent and spec.model_type != "minicpm3"
 
 
 def _merge(config: Json, overrides: Mapping[str, object]) -> None:

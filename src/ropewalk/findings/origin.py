@@ -16,6 +16,7 @@ from ropewalk.rope.frequencies import schedule_fingerprint
 from ropewalk.rope.schedules import (
     UNSCALED,
     Linear,
+    Llama3,
     OriginWords,
     Proportional,
     Scaling,
@@ -81,18 +82,24 @@ BASE_RECIPES = (
 @short
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What is published on a family and a schedule: how it was put in, and who says so."""
+    """What is published on a family and a schedule: how it was put in, and who says so.
+
+    `factors`: those of the models that are spoken of, where others have the family's code too.
+    """
 
     families: tuple[str, ...]
     schedules: tuple[type[Scaling], ...]
     how: str
     report: str
     code: str | None = None
+    factors: tuple[float, ...] = ()
 
 
 REPORTS = (
     Reported(("deepseek",), (Yarn,), "trained",
-             "DeepSeek reports training with it", "yarn-trained"),
+             "DeepSeek reports training with it", "yarn-trained", (40.0,)),
+    Reported(("llama",), (Llama3,), "trained",
+             "Meta reports long training with it", None, (8.0, 32.0)),
     Reported(("gpt_oss", "gpt-oss"), (Yarn,), "trained",
              "the gpt-oss model card reports it as part of the model", "yarn-trained"),
     Reported(("qwen2", "qwen3"), (Yarn,), "at inference only",
@@ -174,7 +181,9 @@ def _by_schedule(spec: PositionSpec, trained: Length) -> Origin:
     ]
     what = words.what + (" on some of the layers" if len({*rotated}) > 1 else "")
     for each in REPORTS:
-        if isinstance(scaling, each.schedules) and spec.model_type.startswith(each.families):
+        theirs = not each.factors or scaling.numbers().get("factor") in each.factors
+        family = spec.model_type.startswith(each.families)
+        if isinstance(scaling, each.schedules) and family and theirs:
             sentence = f"{what}, {each.how}: {each.report}; the file itself cannot show it."
             return Origin(each.code or words.code, sentence)
     return Origin(words.code, f"{what}. {words.unsaid}".rstrip())

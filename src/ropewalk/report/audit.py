@@ -137,7 +137,7 @@ def pair_table(rows: Sequence[tuple[PairRow, str]]) -> Table:
         Column("scaled", 11, lambda row: row[0].inv_freq, "{:.4e}"),
         Column("wavelength", 14, lambda row: row[0].wavelength, _wavelength),
         Column("divisor", 9, lambda row: row[0].divisor, "{:.5g}"),
-        Column("rotations", 11, lambda row: row[0].rotations, "{:,.3f}", absent=""),
+        Column("rotations", 11, lambda row: row[0].rotations, _rotations, absent=""),
         Column("new", 5, lambda row: row[0].unseen, lambda new: "yes" if new else "no", absent=""),
         Column("", 0, lambda row: row[1], align="<", key="note"),
     )
@@ -148,6 +148,13 @@ def pair_table(rows: Sequence[tuple[PairRow, str]]) -> Table:
 
 def _wavelength(tokens: float) -> str:
     return f"{tokens:,.1f}" if tokens < 1e9 else f"{tokens:.3e}"
+
+
+def _rotations(count: float) -> str:
+    """At most 10 characters, so that a space is left in the column."""
+    if count < 99_999.9995:
+        return f"{count:,.3f}"
+    return f"{count:,.0f}" if count < 99_999_999.5 else f"{count:.3e}"
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[Block]:

@@ -11,7 +11,6 @@ import re
 from dataclasses import replace
 
 from ropewalk.errors import ScheduleError
-from ropewalk.rope.compose import compose
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.lengths import trained_length
 from ropewalk.rope.schedules import SCHEDULES, LargerBase, Scaling, Unscaled
@@ -41,8 +40,7 @@ def override(spec: PositionSpec, text: str) -> PositionSpec:
 
     Raises ScheduleError for text that names no schedule, for a model without rotary layers, and
     for a model that is scaled already: the text names a whole schedule, and whether its factor
-    is meant on top of the model's own or in its place cannot be told (`ropewalk.rope.compose`
-    does the first).
+    is meant on top of the model's own or in its place cannot be told.
     """
     record, number = _parse(text)
     rotary = list(spec.rotary_groups())
@@ -97,7 +95,7 @@ def _apply(rotary: RotarySpec, scaling: Scaling, text: str) -> RotarySpec:
         )
     if isinstance(scaling, LargerBase):
         return replace(rotary, rope_theta=scaling.rope_theta, rope_theta_source=source)
-    changed = replace(compose(rotary, scaling), scaling_source=source)
+    changed = replace(rotary, scaling=scaling, scaling_source=source)
     # Refuse here, before a model is loaded, what the formula cannot do.
     schedule(changed)
     return changed

@@ -46,12 +46,17 @@ def write(
     out: Path | None,
     length: int | None,
     weights: Path | None,
+    original: int | None,
     force: bool,
 ) -> Converted:
     """The model's settings under `schedules` in the words of `to`. Raises as `convert`."""
     if to not in get_args(To):
         raise UsageError(f"--to {to!r:.40} is not known; choose one of {', '.join(get_args(To))}")
-    spec, said = _with_schedules(model.spec, schedules)
+    if original is not None and not schedules:
+        raise UsageError("--original goes with --rope, which starts from it; leave it away")
+    spec, begun = _with_original(model.spec, original) if schedules else (model.spec, [])
+    spec, said = _with_schedules(spec, schedules)
+    said = begun + said
     if to in ("vllm", "llamacpp"):
         converted = _options(model, spec, to, length)
     elif to == "gguf":
@@ -59,6 +64,28 @@ def write(
     else:
         converted = _write_config(model, spec, to, out, force=force)
     return replace(converted, remarks=(*said, *converted.remarks))
+
+
+PUBLISHED: dict[tuple[str, int], tuple[int, str]] = dict.fromkeys(
+    (("qwen3", 40960), ("qwen3_moe", 40960)),
+    (32768, "Qwen3's cards (40,960 is 32,768 with room for what is generated)"),
+)
+"""By model type and claimed length, the length that a publisher's own YaRN starts from, and where
+that is said, for files that state none."""
+
+
+def _with_original(spec: PositionSpec, original: int | None) -> tuple[PositionSpec, list[str]]:
+    """The spec with the length that a schedule starts from, given or published, and the remark."""
+    from ropewalk.rope.spec import Length
+
+    if original is not None:
+        return replace(spec, trained=Length(original, "--original")), []
+    known = PUBLISHED.get((spec.model_type, spec.claimed.tokens or 0))
+    if known is None or spec.trained.stated:
+        return spec, []
+    tokens, source = known
+    said = f"the schedule starts from {tokens} tokens, by {source}; --original sets another length"
+    return replace(spec, trained=Length(tokens, source)), [said]
 
 
 def _with_schedules(spec: PositionSpec, schedules: list[str]) -> tuple[PositionSpec, list[str]]:

@@ -65,6 +65,7 @@ def convert(
     rope: str | Sequence[str] | None = None,
     length: Tokens | None = None,
     weights: Named | None = None,
+    original: Tokens | None = None,
     force: bool = False,
 ) -> Converted:
     """A model's position settings in another engine's words: the same numbers, or an error.
@@ -77,6 +78,8 @@ def convert(
         rope: another schedule, or several in order: "yarn:2", "linear:2", "ntk:2", "none", ...
         length: the longest prompt to serve, in tokens or like "32k" ("vllm", "llamacpp").
         weights: for "gguf" where the model is a folder, what llama.cpp's converter made of it.
+        original: the length that the schedule of `rope` starts from, where the files state none
+            or another one (Qwen3: 32768), in tokens or like "32k".
         force: write over an existing file.
 
     Returns:
@@ -93,8 +96,9 @@ def convert(
     if weights is not None and to != "gguf":
         raise UsageError(f"--weights goes with --to gguf, not {to}; leave it away")
     served = None if length is None else tokens(length, "--length")
+    start = None if original is None else tokens(original, "--original")
     schedules = [rope] if isinstance(rope, str) else list(rope or ())
     return write(
         taken(model), to, schedules, out=path(out), length=served, weights=path(weights),
-        force=force,
+        original=start, force=force,
     )  # fmt: skip

@@ -151,6 +151,23 @@ def model_file(random_model: Callable[[str], Any], tmp_path: Path) -> Callable[.
     return write
 
 
+@pytest.fixture(scope="session")
+def bare_file() -> Callable[..., Path]:
+    """bare_file(path, arch, keys, tensors): a file of weights that `tensors` makes for the number
+    of tokens in the small vocabulary.
+    """
+
+    def write(
+        path: Path,
+        arch: str,
+        keys: Mapping[str, Any],
+        tensors: Callable[[int], Mapping[str, Array]],
+    ) -> Path:
+        return _write_gguf(path, arch, keys, tensors(len(PIECES)))
+
+    return write
+
+
 def _tensors(model: Any, arch: str) -> dict[str, Array]:
     """The weights by llama.cpp's names and in its conventions.
 

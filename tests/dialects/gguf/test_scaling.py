@@ -55,18 +55,20 @@ def codes(spec: PositionSpec) -> set[str]:
     return {r.code for r in spec.findings}
 
 
-def llama3_divisors(factor: float, dim: int, base: float) -> np.ndarray[Any, Any]:
+def llama3_divisors(
+    factor: float, dim: int, base: float, length: int = 8192
+) -> np.ndarray[Any, Any]:
     """The loop of Meta's reference code (llama-models, apply_scaling), as divisors."""
     out = []
     for i in range(0, dim, 2):
         freq = 1.0 / base ** (i / dim)
         wavelength = 2 * math.pi / freq
-        if wavelength < 8192 / 4.0:
+        if wavelength < length / 4.0:
             out.append(1.0)
-        elif wavelength > 8192 / 1.0:
+        elif wavelength > length / 1.0:
             out.append(factor)
         else:
-            smooth = (8192 / wavelength - 1.0) / (4.0 - 1.0)
+            smooth = (length / wavelength - 1.0) / (4.0 - 1.0)
             out.append(freq / ((1 - smooth) * freq / factor + smooth * freq))
     return np.array(out, dtype=np.float32)
 
@@ -90,6 +92,32 @@ def test_llama_32s_factor_of_32_is_recognised(gguf_spec: Spec) -> None:
     divisors = llama3_divisors(32.0, 64, 5e5)
     read = gguf_spec("llama", {"rope_freqs.weight": divisors}, attention__head_count=8)
     assert "factor 32," in next(r.text for r in read.findings if r.code == "rope-freqs-llama3")
+
+
+@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("factor", [4.0, 8.0, 32.0])
+@pytest.mark.parametrize("made", [10_000.0, 250_000.0, 1e6, 8_000_000.0])
+def test_llama_3s_rule_is_recognised_when_it_was_made_for_another_base(
+    gguf_spec: Spec, made: float, factor: float, dim: int
+) -> None:
+    divisors = llama3_divisors(factor, dim, made)
+    read = gguf_spec("llama", {"rope_freqs.weight": divisors}, attention__key_length=dim)
+    told = next(r for r in read.findings if r.code == "rope-freqs-other-base")
+    assert told.severity == "warning"
+    assert f"factor {factor:g}," in told.text
+    assert f"made for the base {made:,.0f}" in told.text
+    assert "llama.rope.freq_base is 500,000" in told.text
+
+
+@pytest.mark.parametrize("length", [4096, 16384, 131072])
+def test_llama_3s_rule_is_recognised_at_another_reference_length(
+    gguf_spec: Spec, length: int
+) -> None:
+    divisors = llama3_divisors(8.0, 128, 5e5, length)
+    read = gguf_spec("llama", {"rope_freqs.weight": divisors})
+    told = next(r.text for r in read.findings if r.code == "rope-freqs-llama3")
+    assert f"original length {length}" in told
+    assert read.trained.tokens == length
 
 
 def test_divisors_of_another_rule_are_not_taken_for_llama_3s(gguf_spec: Spec) -> None:

@@ -126,7 +126,7 @@ def test_what_is_written_is_read_back_and_turned_by_transformers(
         inv_freq, amplitude = theirs("llama", written, length)
         (_, ours) = next(wanted.rotary_groups())
         built = schedule(ours, length)
-        assert inv_freq.tolist() == pytest.approx(built.inv_freq, rel=3e-6)
+        assert inv_freq.tolist() == pytest.approx(built.inv_freq, rel=1e-5)
         assert amplitude == pytest.approx(built.attention_factor, rel=1e-12)
 
 
@@ -162,7 +162,7 @@ def test_families_with_their_own_keys_turn_as_written(
     written = write_json(wanted, before, version)
     (_, ours) = next(wanted.rotary_groups())
     inv_freq, amplitude = theirs(model_type, written, None)
-    assert inv_freq.tolist() == pytest.approx(schedule(ours).inv_freq, rel=3e-6)
+    assert inv_freq.tolist() == pytest.approx(schedule(ours).inv_freq, rel=1e-5)
     assert amplitude == pytest.approx(schedule(ours).attention_factor)
 
 
@@ -206,9 +206,11 @@ def test_leftovers_of_the_other_spelling_are_gone() -> None:
     before = config(rope_theta=5e5, rope_scaling={"type": "yarn", "factor": 2.0})
     new = write_json(override(read_config(config(rope_theta=5e5)), "none"), before, 5)
     assert new["rope_parameters"] == {"rope_type": "default", "rope_theta": 5e5}
-    assert not {"rope_theta", "rope_scaling"} & set(new)
+    # mlx-lm and transformers 4 read no other key.
+    assert new["rope_theta"] == 5e5
+    assert "rope_scaling" not in new
     old = write_json(read_config(new), new, 4)
-    assert (old["rope_theta"], old["rope_scaling"]) == (5e5, None)
+    assert (old["rope_theta"], old.get("rope_scaling")) == (5e5, None)
     assert "rope_parameters" not in old
 
 
@@ -217,7 +219,7 @@ def test_everything_else_is_left_as_it_was_and_the_given_config_too() -> None:
     kept = json.dumps(before)
     written = write_json(override(read_config(before), "yarn:4"), before, 5)
     assert json.dumps(before) == kept
-    touched = {"rope_theta", "rope_parameters", "max_position_embeddings"}
+    touched = {"rope_theta", "rope_parameters", "rope_scaling", "max_position_embeddings"}
     assert {k: v for k, v in written.items() if k not in touched} == {
         k: v for k, v in before.items() if k not in touched
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from ropewalk.proof.endpoint.subject import EndpointSettings, endpoint_settings
 from ropewalk.proof.prove import prove
 from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.store import Store
+from tests.processes import Started
 
 GRID = ProofSettings(
     "openai:smol",
@@ -35,21 +35,15 @@ KEY = "sk-verysecret-0123456789"
 MakeProxy = Callable[..., Any]
 
 
-def started(folder: Path, *words: str, **surroundings: str) -> subprocess.Popen[str]:
+def started(folder: Path, *words: str, **surroundings: str) -> Started:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENAI_")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "ropewalk", "prove", "openai:smol", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env={**environment, **surroundings},
-    )
+    return Started(["prove", "openai:smol", *words], folder, {**environment, **surroundings})
 
 
 def ran(folder: Path, *words: str, **surroundings: str) -> tuple[int, str, str]:
     process = started(folder, *words, **surroundings)
     out, err = process.communicate(timeout=120)
+    assert process.returncode is not None
     return process.returncode, out, err
 
 

@@ -7,6 +7,8 @@ from typing import assert_never
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
 from ropewalk.dialects.engines.transformers import fixed_base, linear, proportional, unscaled
+from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF, ARCHITECTURES
+from ropewalk.dialects.gguf.loader import yarn_keys
 from ropewalk.dialects.hf.length_keys import CONVERTER_LENGTH, ORIGINAL
 from ropewalk.rope.schedules import (
     DynamicNtk,
@@ -24,9 +26,6 @@ from ropewalk.rope.schedules import (
     deepseek_amplitude,
     deepseek_softmax,
 )
-
-FINE_YARN = frozenset({"mistral3", "ministral3"})
-"""Model types of which it reads the ends of YaRN's ramp and, beside latent attention's, mscale."""
 
 BAKES_LLAMA3 = frozenset(
     "apertus arcee deci exaone exaone4 exaone4_5_text granite granitemoe granitemoehybrid llama "
@@ -55,7 +54,8 @@ def yarn(given: Given, scaling: Yarn) -> Effect:
     m(s, mscale) / m(s, mscale_all_dim) x attn_factor, where mscale is taken for 1, but for
     DeepSeek-V2, where it is all_dim.
     """
-    s, fine = scaling.factor, given.model_type in FINE_YARN
+    arch = ARCHITECTURE_OF[given.model_type]
+    s, loads, fine = scaling.factor, yarn_keys(arch), arch == "mistral3"
     all_dim = (scaling.mscale_all_dim or 0.0) if fine or given.mla else 0.0
     mscale = all_dim if given.mla and all_dim else 1.0
     amplitude = deepseek_amplitude(s, mscale, all_dim)
@@ -66,10 +66,11 @@ def yarn(given: Given, scaling: Yarn) -> Effect:
     if fine or given.mla:
         read |= {"mscale_all_dim"}
     rules = ["mscale is taken for 1"] if scaling.mscale and fine else []
-    if (scaling.beta_fast, scaling.beta_slow) != (32.0, 1.0) and not fine:
-        changed = replace(changed, beta_fast=32.0, beta_slow=1.0)
+    own = (loads.beta_fast, 1.0)
+    if (scaling.beta_fast, scaling.beta_slow) != own and "beta_fast" not in loads.reads:
+        changed = replace(changed, beta_fast=own[0], beta_slow=own[1])
         read -= {"beta_fast", "beta_slow"}
-        rules.append("beta_fast and beta_slow stay 32 and 1 for this architecture")
+        rules.append(f"beta_fast and beta_slow stay {own[0]:g} and 1 ({loads.seen})")
     if not scaling.truncate:
         rules.append("the ramp's ends are rounded to whole pairs all the same")
     softmax = deepseek_softmax(s, all_dim) if given.mla else None
@@ -122,7 +123,15 @@ def _by_context(given: Given, scaling: LongRope, amplitude: float | None) -> Eff
 
 
 def before(given: Given) -> Effect | None:
-    """A GGUF file is its own; only the choice between two lists is made for each context."""
+    """A GGUF file is its own; only the choice between two lists is made for each context.
+
+    Of an architecture that is not known here nothing is said.
+    """
+    known = ARCHITECTURES if given.from_gguf else ARCHITECTURE_OF
+    if given.model_type not in known:
+        whose = "its loader" if given.from_gguf else "its converter"
+        rule = f"what {whose} makes of {given.model_type} is not known here"
+        return Effect(None, rules=(rule,))
     if not given.from_gguf:
         return None
     scaling = given.rotary.scaling

@@ -13,7 +13,9 @@ from importlib.resources import files
 from typing import assert_never
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
+from ropewalk.dialects.gguf.loader import MEANT_BASES, UNSTATED
 from ropewalk.dialects.hf.length_keys import ORIGINAL
+from ropewalk.dialects.hf.measured import BASE, nested_outcome
 from ropewalk.rope.schedules import (
     UNSCALED,
     DynamicNtk,
@@ -77,8 +79,13 @@ def llama3(given: Given, scaling: Llama3) -> Effect:
 
 
 def longrope(given: Given, scaling: LongRope) -> Effect:
-    """Short or long factors by the longest prompt of each call."""
+    """Short or long factors by the longest prompt of each call; phimoe always the short ones."""
     switch = scaling.original_max_position_embeddings
+    if given.model_type == "phimoe":
+        short = replace(scaling, long_factor=scaling.short_factor)
+        read = LongRope.spelled.hf_keys | {"short_mscale", "long_mscale"}
+        rule = "every call takes the short factors"
+        return Effect(replace(given.rotary, scaling=short), switch, read=read, rules=(rule,))
     return Effect(
         given.rotary,
         switch,
@@ -117,13 +124,33 @@ def unknown_to_4(given: Given) -> Effect:  # noqa: ARG001 - one signature
 
 
 def gguf_without_scaling(given: Given) -> Effect | None:
-    """transformers takes base and sizes from a GGUF file, and neither scaling keys nor tensors."""
+    """transformers takes base and sizes from a GGUF file, and neither scaling keys nor tensors.
+
+    Where the file has no base, its class has one of its own.
+    """
     if not given.from_gguf:
         return None
+    meant = MEANT_BASES.get(given.model_type)
+    if meant is not None and given.rotary.rope_theta_source == UNSTATED:
+        given = replace(given, rotary=replace(given.rotary, rope_theta=meant))
     if isinstance(given.rotary.scaling, Unscaled):
         return unscaled(given)
     rule = "a GGUF file's scaling keys and tensors of divisors are dropped"
     return replace(unscaled(given), rules=(rule,))
+
+
+def nested_5(given: Given) -> Effect | None:
+    """Dictionaries by kind of layer, of which most classes know nothing."""
+    outcome = nested_outcome(given.model_type) if given.nested else ""
+    if outcome in ("", "computed"):
+        return None
+    if not outcome.startswith(BASE):
+        rule = f"stops with {outcome}: this class knows no dictionaries by kind of layer"
+        return Effect(None, rules=(rule,))
+    base = outcome.removeprefix(BASE)
+    rule = f"dictionaries by kind of layer are not read: base {base}, and no scaling"
+    plain = replace(given.rotary, rope_theta=float(base), scaling=UNSCALED)
+    return Effect(plain, given.trained, rules=(rule,))
 
 
 def refused_5(given: Given) -> Effect | None:
@@ -167,7 +194,7 @@ def refused_4(given: Given) -> Effect | None:
 
 def before_5(given: Given) -> Effect | None:
     """Files of another format, and files that release 5 refuses."""
-    return gguf_without_scaling(given) or refused_5(given)
+    return gguf_without_scaling(given) or refused_5(given) or nested_5(given)
 
 
 def before_4(given: Given) -> Effect | None:

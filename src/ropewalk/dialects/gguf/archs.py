@@ -58,8 +58,7 @@ class ArchFacts:
     `scale_by_width_layers`: models of so many layers scale by 1/sqrt(width / heads) instead.
     `temperature`: see `SoftmaxRule`. `mla`: latent attention, in which YaRN's amplitude moves
     into the softmax scale. `yarn_log_unit`: what one unit of mscale_all_dim is in
-    `yarn_log_multiplier`, None where llama.cpp does not read that key. `yarn_reads`: the keys
-    `rope.scaling.yarn_*` that it reads here; elsewhere a file may state them to no effect.
+    `yarn_log_multiplier`, None where llama.cpp does not read that key.
     """
 
     layout: Layout = "half"
@@ -83,10 +82,8 @@ class ArchFacts:
     temperature: tuple[float, float] | None = None
     mla: bool = False
     yarn_log_unit: float | None = None
-    yarn_reads: frozenset[str] = frozenset()
 
 
-_BETAS = frozenset({"beta_fast", "beta_slow"})
 _NORM = ArchFacts("interleaved")
 _NEOX = ArchFacts()
 _NONE = ArchFacts(rotary=False)
@@ -98,7 +95,7 @@ _ISWA4_NOPE = ArchFacts(windows=WindowPattern(4), full_has_position=False)
 _INTERLEAVED_PLAIN = (
     "llama deci internlm2 minicpm xverse command-r olmo arctic deepseek chatglm glm4 granite "
     "granitemoe chameleon bailingmoe neo-bert arcee ernie4_5 ernie4_5-moe llama-embed maincoder "
-    "llada starcoder"
+    "llada starcoder nanbeige"
 ).split()
 
 _HALF_PLAIN = (
@@ -106,7 +103,7 @@ _HALF_PLAIN = (
     "qwen2moe dream qwen3 qwen3moe llada-moe rnd1 olmoe phi2 phimoe plamo gemma starcoder2 "
     "openelm gptneox codeshell orion nemotron exaone bailingmoe2 dots1 hunyuan-moe "
     "hunyuan-dense hunyuan_vl seed_oss grovemoe apertus minimax-m2 cogvlm pangu-embedded jais2 "
-    "glm4moe qwen2vl paddleocr falcon-h1 mimo2 step35"
+    "glm4moe qwen2vl paddleocr falcon-h1 mimo2 step35 hy_v3 minimax-m3"
 ).split()
 
 ARCHITECTURES: dict[str, ArchFacts] = {
@@ -119,14 +116,14 @@ ARCHITECTURES: dict[str, ArchFacts] = {
     "jina-bert-v2": ArchFacts(rotary=False, alibi=8.0),
     "baichuan": ArchFacts("interleaved", alibi=8.0, alibi_layers=40),
     # Latent attention.
-    **dict.fromkeys("deepseek2 mistral4".split(), _MLA),
+    **dict.fromkeys("deepseek2 deepseek32 mistral4".split(), _MLA),
     # Its loader does not ask for yarn_log_multiplier.
     "glm-dsa": replace(_MLA, yarn_log_unit=None),
     # Heads as in a plain model, in spite of the name.
     "deepseek2-ocr": _NORM,
     "minicpm3": ArchFacts(placement="last"),
     "plm": ArchFacts("interleaved", "last"),
-    "mistral3": ArchFacts("interleaved", yarn_log_unit=1.0, yarn_reads=_BETAS),
+    "mistral3": ArchFacts("interleaved", yarn_log_unit=1.0),
     # Windows on some layers.
     "gemma2": ArchFacts(
         windows=WindowPattern(2, default_size=4096), softcap=50.0, scale_by_width_layers=46
@@ -148,14 +145,17 @@ ARCHITECTURES: dict[str, ArchFacts] = {
     ),
     "gpt-oss": ArchFacts(windows=WindowPattern(2)),
     "olmo2": ArchFacts(windows=WindowPattern(4), local_unscaled=True),
+    "mellum": ArchFacts(windows=WindowPattern(4), local_unscaled=True),
+    "laguna": ArchFacts(windows=WindowPattern(4, full_first=True), local_unscaled=True),
     "plamo3": ArchFacts(windows=WindowPattern(8), local_base=1e4),
     "phi3": ArchFacts(windows=WindowPattern(0)),
-    "grok": ArchFacts(softcap=30.0, yarn_reads=_BETAS | {"ext_factor"}),
+    "grok": ArchFacts(softcap=30.0),
     # Layers without position.
     "cohere2": ArchFacts("interleaved", windows=WindowPattern(4), full_has_position=False),
     "exaone4": _ISWA4_NOPE,
     "exaone-moe": _ISWA4_NOPE,
     "afmoe": _ISWA4_NOPE,
+    "muse-glimmer": ArchFacts("interleaved", windows=WindowPattern(4), full_has_position=False),
     "smallthinker": ArchFacts(windows=WindowPattern(4, full_first=True), full_has_position=False),
     "smollm3": ArchFacts("interleaved", nope_step=4),
     "llama4": ArchFacts(
@@ -195,38 +195,75 @@ MLP_HEADS = frozenset({"deci"})
 
 
 _ITS_OWN = (
-    "apertus arcee arctic chatglm cohere2 dbrx exaone exaone4 falcon gemma gemma2 glm4 granite "
-    "granitemoe grok internlm2 jamba lfm2 llama mamba mamba2 minicpm minicpm3 mistral4 mpt "
-    "nemotron olmo olmo2 olmoe openelm orion phi3 phimoe qwen2 qwen3 seed_oss smollm3 stablelm "
-    "starcoder2 xverse"
+    "afmoe apertus arcee arctic baichuan bitnet bloom chatglm cohere2 dbrx dots1 ernie4_5 "
+    "exaone exaone4 falcon gemma gemma2 gemma4 glm4 gpt2 granite granite_swa granitemoe grok "
+    "hrm_text hunyuan_vl hy_v3 hy_v4 internlm2 jamba laguna lfm2 llama mamba mamba2 mellum "
+    "minicpm minicpm3 mistral3 mistral4 mpt nemotron nemotron_h olmo olmo2 olmoe openelm orion "
+    "phi3 phimoe qwen qwen2 qwen3 seed_oss smollm3 stablelm starcoder2 xverse"
 ).split()
 
 ARCHITECTURE_OF: dict[str, str] = {
     **{name: name for name in _ITS_OWN},
-    **dict.fromkeys(("mistral", "mixtral"), "llama"),
-    **dict.fromkeys(("mistral3", "ministral3"), "mistral3"),
-    **dict.fromkeys(("deepseek_v2", "deepseek_v3"), "deepseek2"),
-    "bloom": "bloom",
+    "bailing_moe": "bailingmoe",
+    "bailing_moe_v2": "bailingmoe2",
+    **dict.fromkeys("bamba granitemoehybrid".split(), "granitehybrid"),
     "cohere": "command-r",
-    "ernie4_5": "ernie4_5",
+    "cohere2_moe": "cohere2moe",
+    **dict.fromkeys(
+        "deepseek_v2 deepseek_v3 glm4_moe_lite kimi_k2 kimi_k25 sarvam_mla youtu".split(),
+        "deepseek2",
+    ),
+    "deepseek_v32": "deepseek32",
+    "deepseek_v4": "deepseek4",
+    **dict.fromkeys("dots3_note dots3_note_text".split(), "dots3note"),
+    "ernie4_5_moe": "ernie4_5-moe",
+    **dict.fromkeys("exaone4_5 exaone4_5_text".split(), "exaone4"),
+    "exaone_moe": "exaone-moe",
     "falcon_h1": "falcon-h1",
+    "falcon_mamba": "mamba",
     "gemma3_text": "gemma3",
     "gemma3n_text": "gemma3n",
-    "gemma4_text": "gemma4",
-    "glm4_moe": "glm4moe",
-    "gpt2": "gpt2",
+    **dict.fromkeys("gemma4_assistant gemma4_unified_assistant".split(), "gemma4-assistant"),
+    **dict.fromkeys("gemma4_text gemma4_unified".split(), "gemma4"),
+    "glm": "chatglm",
+    **dict.fromkeys("glm4_moe glm4v_moe glm4v_moe_text sarvam_moe solar_open".split(), "glm4moe"),
+    **dict.fromkeys("glm4v glm4v_text glm_ocr".split(), "glm4"),
+    "glm5_next": "glm5-next",
+    "glm_moe_dsa": "glm-dsa",
+    "gpt_bigcode": "starcoder",
     "gpt_neox": "gptneox",
     "gpt_oss": "gpt-oss",
-    "granitemoehybrid": "granitehybrid",
+    "granitemoe_swa": "granite_swa",
+    "granitemoeshared": "granitemoe",
     "hunyuan_v1_dense": "hunyuan-dense",
     "hunyuan_v1_moe": "hunyuan-moe",
+    **dict.fromkeys("internlm3 mistral mixtral".split(), "llama"),
+    "kimi_linear": "kimi-linear",
+    "lfm2_moe": "lfm2moe",
     "llama4_text": "llama4",
+    **dict.fromkeys("mimo_v2 mimo_v2_flash".split(), "mimo2"),
+    "minimax_m2": "minimax-m2",
+    "minimax_m3_vl": "minimax-m3",
+    "ministral3": "mistral3",
     "modernbert": "modern-bert",
+    "muse_glimmer": "muse-glimmer",
     "nemotron-nas": "deci",
     "olmo3": "olmo2",
+    "paddleocr_vl": "paddleocr",
     "phi": "phi2",
+    **dict.fromkeys("qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text".split(), "qwen2vl"),
     "qwen2_moe": "qwen2moe",
+    **dict.fromkeys("qwen3_5 qwen3_5_text".split(), "qwen35"),
+    **dict.fromkeys("qwen3_5_moe qwen3_5_moe_text".split(), "qwen35moe"),
     "qwen3_moe": "qwen3moe",
     "qwen3_next": "qwen3next",
+    **dict.fromkeys("qwen3_vl qwen3_vl_text".split(), "qwen3vl"),
+    **dict.fromkeys("qwen3_vl_moe qwen3_vl_moe_text".split(), "qwen3vlmoe"),
+    **dict.fromkeys("qwen4_exp qwen4_exp_text".split(), "qwen4exp"),
+    **dict.fromkeys("step3p5 step3p7".split(), "step35"),
 }
-"""From a model type (of the language model's part) to the architecture of its GGUF file."""
+"""From a model type (of the language model's part) to the architecture of its GGUF file.
+
+From the classes that llama.cpp's converter registers (`conversion/`): by the class that
+transformers 5.24 has for the type, and for types of other code by the class that their files name.
+"""

@@ -15,7 +15,16 @@ from pathlib import Path
 from ropewalk.dialects.gguf.archs import ARCHITECTURES, GRANITE, MLP_HEADS, UNKNOWN_ARCHITECTURE
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.keys import GgufSource, Keys, WindowReader, rows_of
-from ropewalk.dialects.gguf.scaling import LLAMA3_LENGTH, Heads, ScalingReader
+from ropewalk.dialects.gguf.loader import (
+    DEFAULT_BASE,
+    SECTIONS,
+    UNSTATED,
+    check_sections,
+    remark_on_leftover_pairs,
+    remark_on_missing_base,
+    remark_on_unread,
+)
+from ropewalk.dialects.gguf.scaling import Heads, ScalingReader
 from ropewalk.dialects.record import GGUF_RECORD, read_text
 from ropewalk.errors import GgufError, ScheduleError
 from ropewalk.rope.schedules import UNSCALED, LongRope, Scaling, Yarn, yarn_mscale
@@ -39,7 +48,6 @@ from ropewalk.rope.spec import (
     Window,
 )
 
-DEFAULT_BASE = 10000.0
 LARGEST_HEAD = 16384
 MOST_LAYERS = 4096
 T5_MAX_DISTANCE = 128
@@ -83,6 +91,8 @@ class _Reader:
         self.layers = self.keys.count("block_count", most=MOST_LAYERS) or 0
         self.scaling = ScalingReader(self.keys, self.facts, self.context_length)
         self.windows = WindowReader(self.keys, self.facts, self.layers)
+        check_sections(self.keys)
+        remark_on_unread(self.keys)
         if known is None:
             self.keys.remark(
                 "architecture-unknown",
@@ -272,11 +282,8 @@ class _Reader:
                 return value, self.keys.name(suffix)
             if local and suffix.endswith("_swa") and self.facts.local_base:
                 return self.facts.local_base, f"llama.cpp's base for windows in {self.keys.arch}"
-        self.keys.remark(
-            "base-missing",
-            f"{self.keys.name('rope.freq_base')} is missing, which llama.cpp reads as 10000",
-        )
-        return DEFAULT_BASE, "llama.cpp's default"
+        remark_on_missing_base(self.keys)
+        return DEFAULT_BASE, UNSTATED
 
     def heads(self, *, local: bool) -> Heads | None:
         """The sizes of heads, of windowed layers where those differ; None when unknown."""
@@ -307,25 +314,11 @@ class _Reader:
     @cached_property
     def sections(self) -> tuple[int, ...]:
         """Pairs for each position axis, without the zeros that fill the array up."""
-        stated = self.keys.by_layer("rope.dimension_sections", 1) or ()
+        stated = self.keys.by_layer(SECTIONS, 1) or ()
         used = used_sections(stated)
         if used and self.facts.section_layout == "interleaved":
-            self.remark_on_leftover_pairs(used)
+            remark_on_leftover_pairs(self.keys, used)
         return used
-
-    def remark_on_leftover_pairs(self, sections: tuple[int, ...]) -> None:
-        """Pairs at the slow end that llama.cpp gives to an axis on which nothing moves."""
-        turns = range(sum(sections))
-        left = [j for j in turns if j >= 3 * sections[j % 3]] if len(sections) == 3 else []
-        if left:
-            self.keys.remark(
-                "pairs-without-axis",
-                f"{self.keys.name('rope.dimension_sections')} {list(sections)} leave the pairs "
-                f"{', '.join(map(str, left))} over when axes take turns: the model rotates them by "
-                "time, and llama.cpp by a fourth position, which is 0, so that they stand still",
-                "a defect of llama.cpp's; the schedule shown here is the model's",
-                warn=True,
-            )
 
     def softmax(self, layer: int | None, encoding: Encoding) -> SoftmaxRule:
         """What else shapes the scores of one attention layer."""
@@ -369,9 +362,10 @@ class _Reader:
         key = self.keys.name("rope.scaling.original_context_length")
         if self.scaling.original is not None:
             return Length(self.scaling.original, key)
-        if self.scaling.llama3_factor is not None:
+        if self.scaling.llama3 is not None:
             source = "the reference length of Llama 3's rule, recognised in rope_freqs.weight"
-            return Length(LLAMA3_LENGTH, source, stated=False)
+            length = self.scaling.llama3.original_max_position_embeddings
+            return Length(length, source, stated=False)
         if any(isinstance(getattr(g.encoding, "scaling", None), Yarn | LongRope) for g in groups):
             self.keys.remark(
                 "original-length-missing",

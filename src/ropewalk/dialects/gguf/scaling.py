@@ -14,9 +14,8 @@ from functools import lru_cache
 
 from ropewalk.dialects.gguf.archs import ARCHITECTURES, ArchFacts
 from ropewalk.dialects.gguf.keys import Keys
+from ropewalk.dialects.gguf.loader import yarn_keys
 from ropewalk.errors import GgufError
-from ropewalk.rope import checks
-from ropewalk.rope.frequencies import scaled_inv_freq
 from ropewalk.rope.schedules import (
     SCHEDULES,
     UNSCALED,
@@ -30,16 +29,11 @@ from ropewalk.rope.schedules import (
     UnknownScaling,
     Unscaled,
     Yarn,
-    plain_inv_freq,
     yarn_mscale,
 )
+from ropewalk.rope.schedules.pair_divisors import baked_llama3
 from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
-
-LLAMA3_LENGTH = 8192
-"""The reference length of Llama 3's rule, for which converters compute `rope_freqs`."""
-LLAMA3_TOLERANCE = 1e-4
-"""Relative; the tensor is in single precision, and converters sum in it."""
 
 STILL_DIVISOR = 1e30
 """What converters write for a pair that is not rotated (Gemma 4)."""
@@ -68,7 +62,7 @@ class ScalingReader:
         self.attn_factor = keys.number("rope.scaling.attn_factor")
         self.alpha = keys.number("rope.scaling.alpha", zero=True)
         self.plain, self.plain_source = self._plain()
-        self.llama3_factor: float | None = None
+        self.llama3: Llama3 | None = None
         # A tensor for all layers is read and recognised once, not once a layer.
         self._divisors = lru_cache(maxsize=None)(self._pair_divisors)
         self._lists = lru_cache(maxsize=None)(self._longrope)
@@ -207,8 +201,12 @@ class ScalingReader:
         """`rope.scaling.yarn_<name>` where llama.cpp reads it for this architecture."""
         key = f"rope.scaling.yarn_{name}"
         value = self.keys.number(key, negative=name == "ext_factor")
-        if value is None or name in self.facts.yarn_reads:
-            return value
+        loads = yarn_keys(self.keys.arch)
+        usual = loads.beta_fast if name == "beta_fast" else usual
+        if name in loads.reads:
+            return usual if value is None and name != "ext_factor" else value
+        if value is None:
+            return None
         if value != usual:
             known = self.keys.arch in ARCHITECTURES
             # A share between is no schedule that training has seen: no option for it.
@@ -332,24 +330,29 @@ class ScalingReader:
         self, name: str, values: tuple[float, ...], base: float, rotary_dim: int
     ) -> None:
         """Say so when the divisors are Llama 3's rule for some factor."""
-        factor = min(max(float(round(max(values), 4)), 1.0), checks.MOST)
-        rule = Llama3(factor, 1.0, 4.0, LLAMA3_LENGTH)
-        rotary = RotarySpec(rotary_dim, rotary_dim, base, scaling=rule)
-        plain = plain_inv_freq(base, rotary_dim)
-        expected = [p / s for p, s in zip(plain, scaled_inv_freq(rotary), strict=True)]
-        pairs = zip(values, expected, strict=True)
-        if factor > 1.0 and all(abs(v - e) <= LLAMA3_TOLERANCE * e for v, e in pairs):
-            self.llama3_factor = factor
-            self.keys.remark(
-                "rope-freqs-llama3",
-                f"{name} is Llama 3's rule with factor {factor:g}, low_freq_factor 1, "
-                f"high_freq_factor 4 and original length {LLAMA3_LENGTH}",
-            )
-        else:
+        found = baked_llama3(RotarySpec(rotary_dim, rotary_dim, base), PairDivisors(values))
+        if found is None:
             self.keys.remark(
                 "rope-freqs-own",
                 f"{name} holds divisors from {min(values):g} to {max(values):g}, which are not "
                 "Llama 3's rule for any factor",
+            )
+            return
+        self.llama3, made = found
+        numbers = (
+            f"factor {self.llama3.factor:g}, low_freq_factor 1, high_freq_factor 4 and original "
+            f"length {self.llama3.original_max_position_embeddings}"
+        )
+        if made == base:
+            self.keys.remark("rope-freqs-llama3", f"{name} is Llama 3's rule with {numbers}")
+        else:
+            self.keys.remark(
+                "rope-freqs-other-base",
+                f"{name} is Llama 3's rule with {numbers}, made for the base {made:,.0f}, and "
+                f"{self.keys.name('rope.freq_base')} is {base:,.0f}: each pair is divided by what "
+                "another frequency was to be divided by",
+                "convert the model anew, with the base that it is trained at in its rope_theta",
+                warn=True,
             )
 
 

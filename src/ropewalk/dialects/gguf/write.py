@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from ropewalk.dialects.gguf.archs import ARCHITECTURES, UNKNOWN_ARCHITECTURE, ArchFacts
 from ropewalk.dialects.gguf.header import GgufHeader, read_header
 from ropewalk.dialects.gguf.keys import Keys
+from ropewalk.dialects.gguf.loader import SECTIONS, yarn_keys
 from ropewalk.dialects.gguf.reader import read_gguf
 from ropewalk.dialects.gguf.scaling import STILL_DIVISOR
 from ropewalk.dialects.gguf.weights import FILE_TYPE, QUANTISATION, Numbers, Weights
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 
 DIALECT = Dialect("a GGUF file", "write another dialect, or a spec that llama.cpp knows", SINGLE)
 
-SECTIONS = "rope.dimension_sections"
 FREQS = "rope_freqs.weight"
 LONG, SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
 
@@ -212,11 +212,12 @@ def _plan_yarn(scaling: Yarn, keys: Keys, facts: ArchFacts, changes: Changes) ->
         f"{prefix}factor": s,
         f"{prefix}original_context_length": scaling.original_max_position_embeddings,
     }
-    for name, usual in (("beta_fast", 32.0), ("beta_slow", 1.0)):
+    loads = yarn_keys(keys.arch)
+    for name, usual in (("beta_fast", loads.beta_fast), ("beta_slow", 1.0)):
         value = getattr(scaling, name)
         if value == usual:
             continue
-        if name not in facts.yarn_reads:
+        if name not in loads.reads:
             raise DIALECT.refusal(
                 name, f"{value:g}", f"llama.cpp reads none for {keys.arch} and takes {usual:g}"
             )

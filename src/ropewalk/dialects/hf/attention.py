@@ -13,6 +13,7 @@ from ropewalk.dialects.hf.defaults import (
     SinusoidalFacts,
 )
 from ropewalk.dialects.hf.length_keys import ORIGINAL
+from ropewalk.dialects.hf.measured import measured_softmax
 from ropewalk.dialects.hf.rotation import heads_of, width_of
 from ropewalk.dialects.values import Notes, Section
 from ropewalk.rope.schedules import Scaling, Yarn, deepseek_softmax
@@ -92,7 +93,39 @@ def _factor(
     if multiplier is not None and model_type.startswith("granite"):
         rule = f"attention_multiplier {multiplier:g} in place of 1/sqrt({head_dim})"
         return multiplier * math.sqrt(head_dim), rule
+    return _measured_factor(config, facts, head_dim)
+
+
+def _measured_factor(config: Section, facts: RotaryFacts, head_dim: int) -> tuple[float, str]:
+    """By the key that a class was seen to take its scale from, else what it was seen to take."""
+    if key := facts.scale_key:
+        scale = config.number(key)
+        scale = facts.scale if scale is None else scale
+        if scale is not None:
+            rule = f"{key} {scale:g} in place of 1/sqrt({head_dim})"
+            return scale * math.sqrt(head_dim), rule
+    if key := facts.scalar_key:
+        scalar = config.number(key)
+        scalar = facts.scalar if scalar is None else scalar
+        if scalar is not None:
+            rule = f"1/sqrt({key} {scalar:g}) in place of 1/sqrt({head_dim})"
+            return math.sqrt(head_dim / scalar), rule
+    if facts.unscaled is not None:
+        return facts.unscaled, f"{facts.unscaled / math.sqrt(head_dim):g} in the model's code"
     return PLAIN_SOFTMAX.factor, PLAIN_SOFTMAX.rule
+
+
+def sinks_of(config: Section, kind: str, facts: RotaryFacts) -> bool:
+    """Whether layers of a kind have sinks."""
+    key = (
+        "add_swa_attention_sink_bias"
+        if kind == "sliding_attention"
+        else "add_full_attention_sink_bias"
+    )
+    stated = config.flag(key)
+    if stated is not None:
+        return stated
+    return facts.sinks and (not facts.sink_kinds or kind in facts.sink_kinds)
 
 
 def _temperature(
@@ -168,6 +201,9 @@ def unrotated_softmax(config: Section, facts: Facts, model_type: str) -> Softmax
         return PLAIN_SOFTMAX
     if model_type == "zamba2":
         return WIDE_HEADS
+    scale = measured_softmax(model_type)
+    if scale is not None:
+        return SoftmaxRule(scale, f"{scale / math.sqrt(head):g} in the model's code")
     unscaled = isinstance(facts, BucketFacts) and not facts.scaled
     if unscaled or model_type == "gpt_neo":
         return SoftmaxRule(math.sqrt(head), "1: the scores are not divided by sqrt(head_dim)")

@@ -88,6 +88,12 @@ class RotaryFacts:
     `labels`: for kinds of layer, the word under which `rope_parameters` has their dictionary.
     `flat_yarn`: what yarn in a flat dictionary is filled up with, in families that read
     no base in it. `squares_yarn`: MLA whose softmax scale takes YaRN's amplitude squared.
+    `scale_key`: the key that states the softmax scale itself, `scale` its default. `scalar_key`:
+    the key of a number whose inverse root is the softmax scale, `scalar` its default. `unscaled`:
+    the softmax scale over head_dim^-0.5 where no key states it. `nested`: what the class makes of
+    `rope_parameters` by kind of layer ("computed", a base, an error; "" where not observed).
+    `sink_kinds`: the kinds of layer that have sinks, where only some have. `backwards`: rotated by
+    the negative angles.
     """
 
     base: float | None = 10_000.0
@@ -116,6 +122,14 @@ class RotaryFacts:
     rope_default: Mapping[str, object] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     flat_yarn: Mapping[str, object] = field(default_factory=dict)
+    scale_key: str = ""
+    scale: float | None = None
+    scalar_key: str = ""
+    scalar: float | None = None
+    unscaled: float | None = None
+    nested: str = ""
+    sink_kinds: tuple[str, ...] = ()
+    backwards: bool = False
 
 
 @short

@@ -275,6 +275,14 @@ FACTS: dict[str, Facts] = {
     "unlimited_ocr_text": RotaryFacts(
         claimed=32_768, pattern=Windowed("reference_sliding_attention"), window=128
     ),
+    # Their attention goes past transformers' attention functions, where it cannot be watched.
+    "gpt_neox_japanese": RotaryFacts(
+        claimed=2048, base_keys=("rotary_emb_base",), partial_keys=("rotary_pct",)
+    ),
+    "falcon_mamba": UnrotatedFacts(claimed=None),
+    "blenderbot": LearnedFacts(128),
+    "prophetnet": LearnedFacts(512),
+    "roformer": RotaryFacts(claimed=1536, layout="interleaved", base_keys=(), fixed_schedule=True),
     "zamba2": UnrotatedFacts(claimed=4096),
     "granitemoehybrid": UnrotatedFacts(claimed=2048),
     "jamba": UnrotatedFacts(claimed=262_144),
@@ -284,6 +292,9 @@ FACTS: dict[str, Facts] = {
     "bloom": AlibiFacts(claimed=None),
     "mpt": AlibiFacts(claimed=2048),
     "t5": BucketFacts(),
+    "longt5": BucketFacts(),
+    "switch_transformers": BucketFacts(),
+    "pop2piano": BucketFacts(),
     "mt5": BucketFacts(),
     "umt5": BucketFacts(),
     "gpt2": LearnedFacts(1024),
@@ -346,6 +357,8 @@ REMOTE: dict[str, RotaryFacts] = {
 
 # A multimodal type whose own text part has another name, when the file is flat.
 TEXT_OF: dict[str, str] = {
+    "exaone4_5_text": "exaone4",
+    "exaone4_5": "exaone4",
     "gemma3": "gemma3_text",
     "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",

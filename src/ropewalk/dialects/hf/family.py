@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ropewalk.dialects.hf.defaults import (
     AlibiFacts,
+    BucketFacts,
     Facts,
     LearnedFacts,
     RotaryFacts,
@@ -25,6 +26,7 @@ from ropewalk.dialects.hf.families import (
     UNKNOWN,
 )
 from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS, TRAINED_KEYS
+from ropewalk.dialects.hf.measured import measured_facts, text_type
 from ropewalk.dialects.hf.rope import BASE_KEYS
 from ropewalk.dialects.values import Notes, Section
 from ropewalk.errors import ConfigError, UsageError
@@ -113,8 +115,8 @@ def find_family(whole: Section, notes: Notes) -> Family:
     config = _text_part(whole, notes)
     stated = config.text("model_type")
     if stated is None and config is not whole and (outer := whole.text("model_type")):
-        stated = TEXT_OF.get(outer, outer)
-    model_type = TEXT_OF.get(stated or "", stated or "")
+        stated = _text_type(outer)
+    model_type = _text_type(stated or "")
     facts = _facts(config, model_type, notes)
     if facts is None and not any(config.has(key) for key in (*CLAIMED_KEYS, *TRAINED_KEYS)):
         raise ConfigError(
@@ -124,6 +126,11 @@ def find_family(whole: Section, notes: Notes) -> Family:
             + "; is this a model's config.json?"
         )
     return Family(config, model_type, facts)
+
+
+def _text_type(model_type: str) -> str:
+    """The type of the text model, where a multimodal file names its own."""
+    return TEXT_OF.get(model_type) or text_type(model_type)
 
 
 def _text_part(whole: Section, notes: Notes) -> Section:
@@ -153,20 +160,23 @@ def _text_part(whole: Section, notes: Notes) -> Section:
 
 def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
     """The family's facts, or the general rules where the family is unknown."""
-    facts: Facts | None = FACTS.get(model_type)
-    kind = config.values.get("position_embedding_type")
+    facts: Facts | None = FACTS.get(model_type) or measured_facts(model_type)
+    kind = config.take("position_embedding_type")
     if model_type == "falcon" and config.flag("alibi"):
         return AlibiFacts(claimed=2048)
     if kind == "alibi" or (facts is None and config.flag("alibi")):
         return AlibiFacts(claimed=None)
-    if facts is None and _turns_nothing(config):
-        notes.warn(
-            "unknown-model-type",
-            f"model_type {model_type!r} is not known here; its keys say that nothing is rotated, "
-            "and what else tells positions is not known",
-            "look in the model's code whether some layers get positions in another way",
-        )
+    if _rotates_nothing(config, model_type):
+        if facts is None:
+            notes.warn(
+                "unknown-model-type",
+                f"model_type {model_type!r} is not known here; its keys say that nothing is "
+                "rotated, and what else tells positions is not known",
+                "look in the model's code whether some layers get positions in another way",
+            )
         return UnrotatedFacts(claimed=None)
+    if model_type == "baichuan":
+        return _baichuan(config)
     if model_type == "granitemoehybrid" and kind == "rope":
         return RotaryFacts(claimed=2048)
     if model_type == "zamba2" and config.flag("use_mem_rope"):
@@ -188,13 +198,41 @@ def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
     return _unknown(config, model_type, notes)
 
 
-def _turns_nothing(config: Section) -> bool:
-    """Whether a file of latent attention says that no channel is rotated."""
-    return config.values.get("qk_rope_head_dim") == 0 or config.flag("mla_use_nope") is True
+def _rotates_nothing(config: Section, model_type: str) -> bool:
+    """Whether a file says that no channel is rotated: zero and null are not absent."""
+    if config.flag("mla_use_nope") is True:
+        # The base stands there all the same, and serves nothing.
+        config.asked.update(("rope_theta", "rope_scaling", "rope_parameters"))
+        return True
+    if config.values.get("qk_rope_head_dim") == 0:
+        config.take("qk_rope_head_dim")
+        return True
+    nulls = [k for k in ("rope_theta", "rope_parameters") if k in config.values]
+    return (
+        model_type in NULL_IS_NONE
+        and bool(nulls)
+        and all(config.take(key) is None for key in nulls)
+    )
+
+
+NULL_IS_NONE = frozenset({"olmo_hybrid"})
+"""Families whose class takes a base that is null for no rotation; others fill in a default."""
+
+BAICHUAN_13B = 5120
+"""The width at which Baichuan's code goes from rotary encoding to ALiBi."""
+
+
+def _baichuan(config: Section) -> Facts:
+    """Baichuan: one model type for two encodings, rotary at 7B and ALiBi at 13B."""
+    if (config.count("hidden_size") or 0) >= BAICHUAN_13B:
+        return AlibiFacts(claimed=4096)
+    return RotaryFacts(claimed=4096)
 
 
 def _unknown(config: Section, model_type: str, notes: Notes) -> Facts | None:
-    """The general rules, for files whose keys show that they are rotary."""
+    """The general rules, for files whose keys show what they are."""
+    if config.has("relative_attention_num_buckets") and not any(map(config.has, ROPE_KEYS)):
+        return BucketFacts()
     if not any(config.has(key) for key in (*ROPE_KEYS, *_OTHER_KEYS)):
         if any(config.has(key) for key in CLAIMED_KEYS):
             notes.warn(

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from ropewalk.dialects.hf.defaults import Every, Facts, RotaryFacts, Switched, Uniform, Windowed
-from ropewalk.dialects.values import MAX_COUNT, MAX_LENGTH, Notes, Section
+from ropewalk.dialects.hf.windows import chunk_size, two_sided, window_size
+from ropewalk.dialects.values import MAX_COUNT, Notes, Section
 from ropewalk.rope.spec import Length, Window
 from ropewalk.short import short
 
@@ -20,12 +22,23 @@ HYBRID, HYBRID_SLIDING = "hybrid", "hybrid_sliding"
 REFERENCE = "reference_sliding_attention"
 SPARSE, HEAVY = "compressed_sparse_attention", "heavily_compressed_attention"
 
-# Every word for a layer that attends; any other word names a layer without attention.
+LINEAR = "linear_attention"
+
 ATTENDING = frozenset(
     {FULL, SLIDING, CHUNKED, "attention", "indexed_attention", "global_attention"}
     | {HYBRID, HYBRID_SLIDING, REFERENCE, SPARSE, HEAVY, "minimax_m3_sparse", "window_attention"}
 )
-_WORDS = {"attention": FULL, "global_attention": FULL, "*": FULL}
+"""Every word for a layer that attends."""
+
+WITHOUT = frozenset(
+    {LINEAR, "mamba", "mamba2", "conv", "recurrent", "rwkv", "mlp", "moe", "sparse", "dense"}
+)
+"""Words for layers without attention."""
+
+# The last two are transformers' own older words for layers that attend by an index.
+_WORDS = {"attention": FULL, "global_attention": FULL, "*": FULL} | dict.fromkeys(
+    ("deepseek_sparse_attention", "qwen_sparse_attention"), "indexed_attention"
+)
 _SHAPE = ("head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "sliding_window")
 """What one kind of layer has in common, of the keys that single layers may restate."""
 
@@ -45,7 +58,7 @@ class Kind:
     @property
     def attends(self) -> bool:
         """Whether such a layer has attention at all."""
-        return self.word in ATTENDING
+        return self.word not in WITHOUT
 
 
 @short
@@ -75,6 +88,7 @@ def read_layers(config: Section, facts: Facts, model_type: str, notes: Notes) ->
         words = _dots3_words(config, total)
     if model_type in ("mamba", "mamba2"):
         words = ("mamba",) * (total or 1)
+    _remark_on_words(config, words, notes)
     rotated = _rotated(config, facts, model_type, words, notes)
     if not stated:
         words = _words_by_rotation(config, facts, model_type, words, rotated)
@@ -86,6 +100,21 @@ def read_layers(config: Section, facts: Facts, model_type: str, notes: Notes) ->
     for index, (word, rotates) in enumerate(zip(words, rotated, strict=True)):
         found.setdefault(Kind(word, rotates), []).append(index)
     return Layers(tuple((kind, tuple(layers)) for kind, layers in found.items()))
+
+
+def _remark_on_words(config: Section, words: tuple[str, ...], notes: Notes) -> None:
+    """Words that name no kind of layer known here; such layers are told as full attention."""
+    known = ATTENDING | WITHOUT
+    for word in dict.fromkeys(words):
+        if word not in known:
+            near = get_close_matches(word.lower(), known, 1, 0.8)
+            notes.warn(
+                "unknown-layer-type",
+                f"{config.name('layer_types')} names {word!r} "
+                f"({words.count(word)} of {len(words)} layers), which is no kind of layer that "
+                "transformers 5.24 knows: it refuses the file. Told here as full attention",
+                f"write {near[0]!r}, if that is meant" if near else "check the word",
+            )
 
 
 def _words_by_rotation(
@@ -132,12 +161,26 @@ def _stated_words(config: Section, total: int | None) -> tuple[str, ...]:
         if key == "block_types" and total is not None:
             # RecurrentGemma lists one turn of the cycle.
             words = tuple(words[i % len(words)] for i in range(total))
-        if total is not None and len(words) != total:
+        if total is None or len(words) == total:
+            pass
+        elif len(words) < total or not _lists_further_layers(config, key, total, len(words)):
+            # Layers that predict further tokens are listed behind the model's own.
             raise config.wrong(
                 key, f"one entry for each of the {total} layers", "check num_hidden_layers"
             )
-        return tuple(_WORDS.get(word, word) for word in words)
+        return tuple(_WORDS.get(word, word) for word in words[:total])
     return ()
+
+
+def _lists_further_layers(config: Section, key: str, total: int, listed: int) -> bool:
+    """Whether the file counts the layers behind the model's own, or lists them elsewhere too."""
+    if config.count("num_nextn_predict_layers", least=0) == listed - total:
+        return True
+    return any(
+        isinstance(value, list | tuple) and len(value) == listed
+        for other, value in config.values.items()
+        if other != key
+    )
 
 
 def _indexed_words(config: Section, total: int | None) -> tuple[str, ...]:
@@ -290,24 +333,6 @@ def _by_no_rope_list(config: Section, count: int, notes: Notes) -> tuple[bool, .
     return tuple(value == 1 for value in listed)
 
 
-def window_size(config: Section, facts: Facts) -> int | None:
-    """`sliding_window` in tokens, or the class default where the key is absent."""
-    key = "local_attention" if "local_attention" in config.values else "sliding_window"
-    stated = config.count(key, MAX_LENGTH, least=0)
-    if stated == 0:
-        # Published files use 0 for "none".
-        return None
-    if stated is not None or key in config.values:
-        return stated
-    return facts.window if isinstance(facts, RotaryFacts) else None
-
-
-def chunk_size(config: Section) -> int | None:
-    """`attention_chunk_size` in tokens; 8192 is the default where the key is absent."""
-    stated = config.length("attention_chunk_size")
-    return 8192 if stated is None and "attention_chunk_size" not in config.values else stated
-
-
 def read_window(
     config: Section, facts: Facts, kind: Kind, claimed: Length, notes: Notes
 ) -> Window | None:
@@ -327,8 +352,8 @@ def read_window(
     if limit is None:
         return None
     # EmbeddingGemma is a Gemma 3 with this key.
-    both = config.values.get("use_bidirectional_attention") is True
-    both = both or (isinstance(facts, RotaryFacts) and facts.two_sided)
+    both = config.take("use_bidirectional_attention") is True
+    both = both or two_sided(facts)
     window = Window(limit, "two-sided" if both else "sliding")
     if claimed.tokens is not None and window.reach >= claimed.tokens:
         notes.note(

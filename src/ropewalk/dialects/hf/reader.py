@@ -14,9 +14,11 @@ from dataclasses import replace
 from ropewalk.dialects.hf.attention import (
     read_softmax,
     read_unrotated,
+    sinks_of,
     unrotated_softmax,
     usable_rows,
 )
+from ropewalk.dialects.hf.by_layer import by_layer
 from ropewalk.dialects.hf.defaults import Facts, LearnedFacts, RotaryFacts
 from ropewalk.dialects.hf.family import ConfigSource, Family, find_family, vocabulary_of
 from ropewalk.dialects.hf.layers import (
@@ -30,8 +32,10 @@ from ropewalk.dialects.hf.layers import (
     shaped_for,
 )
 from ropewalk.dialects.hf.length_keys import Lengths, read_lengths
+from ropewalk.dialects.hf.measured import BASE, RELEASE, nested_outcome
 from ropewalk.dialects.hf.rope import RopeKeys, select_rope
 from ropewalk.dialects.hf.rotation import read_rotary
+from ropewalk.dialects.hf.unread import remark_on_unread
 from ropewalk.dialects.record import read_record
 from ropewalk.dialects.values import Notes, Section, load_json
 from ropewalk.errors import ConfigError, ScheduleError
@@ -109,6 +113,8 @@ def _read(
         spec = _rotary_spec(family, family.facts, tokenizer, notes)
     else:
         spec = _unrotated_spec(family, family.facts, tokenizer, notes)
+    remark_on_unread(family.config, notes)
+    spec = replace(spec, findings=tuple(notes.findings))
     source = ConfigSource(
         kind=kind,
         keys=spec.source.keys,
@@ -145,6 +151,8 @@ def _rotary_spec(
     family: Family, facts: RotaryFacts, tokenizer: Section | None, notes: Notes
 ) -> PositionSpec:
     """The spec of a family whose attention rotates queries and keys."""
+    own = None if facts.local is not None else by_layer(family.config, notes)
+    family = replace(family, config=own or family.config)
     config, model_type = family.config, family.model_type
     keys = select_rope(config, facts, model_type, notes)
     lengths = read_lengths(config, keys.main, keys.stated, facts, model_type, tokenizer, notes)
@@ -161,10 +169,13 @@ def _rotary_spec(
         groups.append(LayerGroup(_group_name(kind, layers), indices, encoding, window, softmax))
         rope = keys.serving(kind.word)
         told = {} if rope is None else rope.values
-        read.append(GroupKeys(kind.word, told, rope is not None and kind.word in keys.by_kind))
+        nested = own is None and rope is not None and kind.word in keys.by_kind
+        read.append(GroupKeys(kind.word, told, nested))
     remark_on_unused_window(config, layers, facts, notes)
     _remark_on_family(family, facts, layers, lengths, notes)
     _remark_on_class(family, keys, lengths, notes)
+    if own is None:
+        _remark_on_nested(family, keys, notes)
     spec = _spec(family, keys.spelling, groups, lengths, notes)
     return replace(spec, source=Source(keys=tuple(read)))
 
@@ -202,6 +213,7 @@ def _rotary_kind(
         rotary.head_dim,
         rotated=rotated,
     )
+    softmax = replace(softmax, sinks=sinks_of(family.config, kind.word, facts))
     return (rotary if rotated else NoPositionSpec()), softmax
 
 
@@ -209,7 +221,7 @@ def _unrotated_spec(
     family: Family, facts: Facts, tokenizer: Section | None, notes: Notes
 ) -> PositionSpec:
     """The spec of a family that tells position another way, or not at all."""
-    config, model_type = family.config, family.model_type
+    config, model_type = by_layer(family.config, notes) or family.config, family.model_type
     nothing = Section({}, config.where, "")
     lengths = read_lengths(config, nothing, True, facts, model_type, tokenizer, notes)
     layers = read_layers(config, facts, model_type, notes)
@@ -323,6 +335,22 @@ def _remark_on_class(family: Family, keys: RopeKeys, lengths: Lengths, notes: No
             pass
 
 
+def _remark_on_nested(family: Family, keys: RopeKeys, notes: Notes) -> None:
+    """Dictionaries by kind of layer, where the class was seen to make nothing of them."""
+    outcome = nested_outcome(family.model_type) if keys.by_kind and keys.stated else ""
+    if outcome in ("", "computed"):
+        return
+    what = (
+        f"takes {outcome} in their place" if outcome.startswith(BASE) else f"stops with {outcome}"
+    )
+    notes.warn(
+        "nested-rope-not-read",
+        f"rope_parameters has dictionaries by kind of layer, of which transformers {RELEASE}'s "
+        f"{family.model_type} knows nothing: it {what}",
+        "state one dictionary for all layers, or serve it with an engine that reads them",
+    )
+
+
 def _remark_on_family(
     family: Family, facts: RotaryFacts, layers: Layers, lengths: Lengths, notes: Notes
 ) -> None:
@@ -333,6 +361,12 @@ def _remark_on_family(
             "hard-limit",
             f"the code of {family.model_type} builds a table of {lengths.claimed.tokens} rows: "
             "later positions fail rather than degrade",
+        )
+    if facts.backwards:
+        notes.note(
+            "rotated-backwards",
+            f"{family.model_type} rotates by the negative angles: its weights do not fit code "
+            "that rotates the usual way",
         )
     if family.model_type == "modernbert" and any(k.word == SLIDING for k, _ in layers.groups):
         notes.note(

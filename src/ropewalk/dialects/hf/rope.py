@@ -59,7 +59,7 @@ def select_rope(config: Section, facts: RotaryFacts, model_type: str, notes: Not
         old = None
     nested = _nested(new, facts.labels) if new is not None else {}
     if old is not None and new is not None and new.values:
-        _remark_on_both(old, new, notes)
+        _remark_on_both(config, old, new, notes)
     if facts.local is not None:
         return _local_families(config, facts, facts.local, old, new, nested, notes)
     if old is not None:
@@ -187,10 +187,11 @@ def _without_base(rope: Section, flat_yarn: Mapping[str, object], notes: Notes) 
     return replace(rope, values={**flat_yarn, **kept} if yarn else kept)
 
 
-def _remark_on_both(old: Section, new: Section, notes: Notes) -> None:
-    """Both spellings in one file."""
+def _remark_on_both(config: Section, old: Section, new: Section, notes: Notes) -> None:
+    """Both spellings in one file. Version 4 may have its base and its share at the top."""
     ignored = f"{old.path} and {new.path} are both present; transformers takes {old.path}"
-    if dict(old.values) == dict(new.values):
+    outer = {k: config.values[k] for k in ("rope_theta", SHARE) if config.has(k)}
+    if {**outer, **old.values} == {**outer, **new.values}:
         notes.note(
             "both-rope-keys",
             f"{ignored}; they are equal",
@@ -200,6 +201,7 @@ def _remark_on_both(old: Section, new: Section, notes: Notes) -> None:
         notes.warn("both-rope-keys", f"{ignored} and they differ", "remove the one that is wrong")
 
 
+SHARE = "partial_rotary_factor"
 COUNTS, IN_TURNS = "mrope_section", "mrope_interleaved"
 
 

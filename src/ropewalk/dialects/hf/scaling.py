@@ -200,7 +200,37 @@ def _longrope(rope: Section, around: Surroundings) -> Scaling:
             "its amplitude divides by the logarithm of that length, which must be at least 2"
         )
     factor = _factor_or_ratio(rope, around, original)
-    return LongRope(short, long, original, factor, rope.number("attention_factor"))
+    if around.model_type == "phimoe":
+        # transformers 5.24, modeling_phimoe: the length it compares is that of its own table.
+        around.notes.warn(
+            "long-factors-not-taken",
+            f"transformers 5.24's phimoe always takes {rope.path}.short_factor, also beyond "
+            f"{original} tokens; described here as it computes",
+            "serve long prompts with an engine that takes long_factor there",
+        )
+        long = short
+    return LongRope(short, long, original, factor, _longrope_amplitude(rope, around))
+
+
+def _longrope_amplitude(rope: Section, around: Surroundings) -> float | None:
+    """The stated amplitude, None for the rule's own; phimoe's code multiplies by its two keys."""
+    if around.model_type != "phimoe":
+        return rope.number("attention_factor")
+    within, beyond = (rope.number(f"{mode}_mscale") for mode in ("short", "long"))
+    if within is None or beyond is None:
+        around.notes.warn(
+            "phimoe-amplitude-missing",
+            f"{rope.path} has no short_mscale and long_mscale, without which transformers' phimoe "
+            "does not load",
+            "take both from the checkpoint's publisher",
+        )
+    elif within != beyond:
+        around.notes.warn(
+            "phimoe-two-amplitudes",
+            f"short_mscale {within:g} and long_mscale {beyond:g} are two amplitudes, by the length "
+            "of a prompt; the schedule shown here holds the first",
+        )
+    return within
 
 
 def _divisors(rope: Section, key: str, around: Surroundings) -> tuple[float, ...]:
@@ -315,6 +345,8 @@ def _remark_on_keys(rope: Section, name: str, around: Surroundings) -> None:
     read = _ALWAYS | _MROPE | _WORDS[name].spelled.hf_keys
     if around.model_type in _BETA_MODELS:
         read |= {"llama_4_scaling_beta"}
+    if around.model_type == "phimoe":
+        read |= {"short_mscale", "long_mscale"}
     unread = sorted(str(k) for k, v in rope.values.items() if k not in read and v is not None)
     if ORIGINAL in unread:
         unread.remove(ORIGINAL)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from ropewalk.dialects.hf.defaults import RotaryFacts
@@ -16,11 +17,14 @@ from ropewalk.dialects.hf.family import ConfigSource, Family
 from ropewalk.dialects.hf.layers import SLIDING, read_layers
 from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS, CONVERTER_LENGTH, ORIGINAL
 from ropewalk.dialects.hf.reader import read_again
-from ropewalk.dialects.hf.rope import section_keys, select_rope
+from ropewalk.dialects.hf.rope import SHARE, section_keys, select_rope
 from ropewalk.dialects.hf.terms import PARAMETERS, Terms, terms_of
+from ropewalk.dialects.lost import require_kept
 from ropewalk.dialects.record import RECORD, record_values
 from ropewalk.dialects.same import Dialect, require_same
 from ropewalk.dialects.values import Notes
+from ropewalk.errors import ScheduleError
+from ropewalk.rope.schedules import LongRope, Scaling, Yarn
 from ropewalk.rope.spec import PositionSpec, RotarySpec
 
 Json = dict[str, object]
@@ -30,13 +34,24 @@ _REMEDY = {
     5: "write a spec that this model's configuration can say",
 }
 
-SHARE = "partial_rotary_factor"
+_SHARE_WITHIN = frozenset({"mistral4"})
+"""transformers' classes of these look for the share in the dictionary, and fill it in before a
+`rope_scaling` takes that one's place."""
 
-_LONGROPE_ONLY = frozenset({"phi3", "phi4_multimodal"})
-"""transformers' classes of these refuse every scaling but longrope, and call yarn longrope."""
+_WITHOUT_HEAD_DIM = frozenset(
+    "hunyuan_v1_dense hunyuan_v1_moe hunyuan_vl_text minimax ministral mixtral".split()
+)
+"""transformers' classes of these leave `head_dim` at None where the file does, and the formulas of
+yarn, longrope and llama3 multiply by it (TypeError)."""
+
+_LONGROPE_ONLY = frozenset({"phi3", "phi4_multimodal", "phimoe"})
+"""transformers' classes of these refuse every scaling but longrope, or call yarn longrope, or, as
+phimoe's, look in a forward for keys that only longrope has."""
 
 
-def write_config(spec: PositionSpec, source: ConfigSource, version: Literal[4, 5]) -> PositionSpec:
+def write_config(
+    spec: PositionSpec, source: ConfigSource, version: Literal[4, 5], *, both: bool = True
+) -> PositionSpec:
     """A copy of the configuration `source` that says of position what `spec` says, read back.
 
     The copy is the result's `config_source(...).config`. Keys that are not about position are left
@@ -44,10 +59,27 @@ def write_config(spec: PositionSpec, source: ConfigSource, version: Literal[4, 5
     is written as that base, a divisor for each pair as longrope with two equal lists, which
     transformers rotates by exactly as it stands.
 
+    With `both`, version 4's keys stand beside those of version 5, with the same numbers, wherever
+    the two together are read as the spec: mlx-lm and transformers 4 look for no others.
+
     Raises ScheduleError, naming field, value and remedy, where this spelling or this model's
     configuration class cannot hold the spec.
     """
     dialect = Dialect(f"the Hugging Face version {version} spelling", _REMEDY[version])
+    require_kept(spec, dialect, "hf")
+    found = _written(spec, source, version, dialect, both=False)
+    if version == 4 or not both:
+        return found
+    try:
+        return _written(spec, source, version, dialect, both=True)
+    except ScheduleError:
+        # This family's keys of version 4 cannot say it, or not beside the others.
+        return found
+
+
+def _written(
+    spec: PositionSpec, source: ConfigSource, version: int, dialect: Dialect, *, both: bool
+) -> PositionSpec:
     whole: Json = copy.deepcopy(dict(source.config))
     family = source.family
     text = text_part(whole, family)
@@ -55,7 +87,7 @@ def write_config(spec: PositionSpec, source: ConfigSource, version: Literal[4, 5
         for _, rotary in spec.rotary_groups():
             _refuse_by_family(rotary, family, dialect)
         if not family.facts.fixed_schedule:
-            _Writer(spec, text, family, family.facts, dialect, version).write()
+            _Writer(spec, text, family, family.facts, dialect, version, both=both).write()
     _write_claim(spec, text)
     if spec.extended is not None:
         whole[RECORD] = record_values(spec.extended)
@@ -81,6 +113,23 @@ def text_part(whole: Json, family: Family) -> Json:
 
 def _refuse_by_family(rotary: RotarySpec, family: Family, dialect: Dialect) -> None:
     kind = terms_of(rotary, family.model_type, dialect).keys["rope_type"]
+    if family.model_type in _SHARE_WITHIN and kind == "default":
+        raise dialect.refusal(
+            "rope_type",
+            repr(kind),
+            f"transformers' {family.model_type} then rotates all {rotary.head_dim} channels of a "
+            f"head, and not {rotary.rotary_dim}",
+            "use yarn, whose share it reads",
+        )
+    share = family.config.number(SHARE)
+    if family.config.has("qk_rope_head_dim") and share not in (None, 1.0) and kind != "default":
+        raise dialect.refusal(
+            "rope_type",
+            repr(kind),
+            f"transformers' formulas multiply the {rotary.rotary_dim} rotated channels by "
+            f"{SHARE} {share:g} once more, which its plain rule does not",
+            "use --rope base:THETA or none",
+        )
     if family.model_type in _LONGROPE_ONLY and kind not in ("default", "longrope"):
         raise dialect.refusal(
             "rope_type",
@@ -111,9 +160,14 @@ class _Writer:
         facts: RotaryFacts,
         dialect: Dialect,
         version: int,
+        *,
+        both: bool,
     ) -> None:
         self.spec, self.text, self.facts, self.dialect = spec, text, facts, dialect
-        self.family, self.version = family, version
+        self.family, self.version, self.both = family, version, both
+        # Classes that have a dictionary for each kind of layer stop at a flat one.
+        self.by_default = {k: v for k, v in facts.rope_default.items() if isinstance(v, Mapping)}
+        self.scaling_stated = "rope_scaling" in text
         self.keys = select_rope(family.config, facts, family.model_type, Notes())
 
     def write(self) -> None:
@@ -125,16 +179,16 @@ class _Writer:
             kind: self._kept(kind, rotary) | self._share(kind, rotary)
             for kind, rotary in kinds.items()
         }
-        nested = self.facts.local is not None or bool(self.keys.by_kind)
+        nested = self.facts.local is not None or bool(self.keys.by_kind or self.by_default)
         self._remove()
-        by_kind = {k: self._terms(rotary) for k, rotary in kinds.items()}
+        by_kind = {k: self._terms(k, rotary) for k, rotary in kinds.items()}
         if nested and self.version == 5:
             self.text["rope_parameters"] = self._nested(by_kind, kept)
         elif self.version == 5:
             kind, terms = self._only(by_kind)
             dictionary = {**kept[kind], **terms.keys}
             self.text["rope_parameters"] = self._with_base(dictionary, terms.base)
-        else:
+        if self.version == 4 or self.both:
             self._write_v4(by_kind, kept)
 
     def _kinds(self) -> Iterator[tuple[str, RotarySpec]]:
@@ -148,8 +202,9 @@ class _Writer:
             if kind.attends and isinstance(encoding, RotarySpec):
                 yield kind.word, encoding
 
-    def _terms(self, rotary: RotarySpec) -> Terms:
+    def _terms(self, kind: str, rotary: RotarySpec) -> Terms:
         terms = terms_of(rotary, self.family.model_type, self.dialect)
+        terms = replace(terms, keys=terms.keys | self._needed(kind, rotary.scaling))
         if terms.anchor is not None and terms.anchor != self.spec.claimed.tokens:
             raise self.dialect.refusal(
                 "max_position_embeddings",
@@ -163,10 +218,30 @@ class _Writer:
         if terms.original is not None and self.family.model_type in _LONGROPE_ONLY:
             # These classes have a default for the outer key, which would win.
             self.text[ORIGINAL] = terms.original
+        scaled = terms.keys["rope_type"] in ("yarn", "longrope", "llama3")
+        if scaled and self.family.model_type in _WITHOUT_HEAD_DIM:
+            self.text["head_dim"] = rotary.head_dim
         if terms.keys["rope_type"] == "llama3" and terms.original != CONVERTER_LENGTH:
             # Where llama.cpp's converter looks for it; transformers takes the outer one too.
             self.text[ORIGINAL] = terms.original
         return terms
+
+    def _needed(self, kind: str, scaling: Scaling) -> Json:
+        """Keys that change nothing here, and without which a model's own code stops.
+
+        The ends of YaRN's ramp, where the file states them or vLLM asks for them (KeyError of its
+        gpt-oss), and the amplitudes that transformers' phimoe asks for.
+        """
+        served = self.keys.serving(kind) if self.keys.stated else None
+        found: Json = {}
+        if isinstance(scaling, Yarn):
+            asked = self.family.model_type == "gpt_oss"
+            for name in ("beta_fast", "beta_slow"):
+                if asked or (served is not None and served.has(name)):
+                    found[name] = getattr(scaling, name)
+        if self.family.model_type == "phimoe" and isinstance(scaling, LongRope):
+            found |= dict.fromkeys(("short_mscale", "long_mscale"), scaling.amplitude()[0])
+        return found
 
     def _kept(self, kind: str, rotary: RotarySpec) -> Json:
         """What a rope dictionary holds beside a schedule: sections, scales of queries."""
@@ -181,7 +256,7 @@ class _Writer:
     def _share(self, kind: str, rotary: RotarySpec) -> Json:
         """The share of a head that is rotated, where the configuration states one."""
         served = self.keys.serving(kind) if self.keys.stated else None
-        if self.facts.trailing:
+        if self.facts.trailing or self.family.model_type in _SHARE_WITHIN:
             return {SHARE: rotary.rotary_dim / rotary.head_dim}
         if served is not None and served.text("rope_type") == "proportional":
             # There the key says how many pairs are rotated, which is part of the schedule.
@@ -231,6 +306,8 @@ class _Writer:
                 )
             label = self.facts.labels.get(kind, kind)
             written[label] = {**kept[kind], **terms.keys, "rope_theta": terms.base}
+        for kind, usual in self.by_default.items():
+            written.setdefault(kind, dict(usual))
         local = self.facts.local
         if self.facts.flat_yarn and local is not None:
             # With one label alone the whole would be taken for a flat dictionary.
@@ -257,6 +334,13 @@ class _Writer:
                     f"rope_scaling serves {'all' if local.scaled else 'the full'} layers of "
                     f"{self.family.model_type}",
                 )
+            if local.key in self.facts.base_keys and sliding.base != local.base:
+                raise self.dialect.refusal(
+                    "the base of sliding layers",
+                    f"{sliding.base:.10g}",
+                    f"transformers' {self.family.model_type} gives {local.key} to the full layers "
+                    f"alone, and takes {local.base:.10g} for the others",
+                )
             self.text[local.key] = sliding.base
             kind = next((k for k in by_kind if k != SLIDING), SLIDING)
             terms = full
@@ -267,7 +351,9 @@ class _Writer:
         elif kind != SLIDING or local is None:
             self.text[self.facts.base_keys[0]] = terms.base
         dictionary = {**kept[kind], **terms.keys}
-        if SHARE in kept[kind] and SHARE not in terms.keys:
+        within = self.facts.trailing or self.family.model_type in _SHARE_WITHIN
+        if SHARE in kept[kind] and SHARE not in terms.keys and not within:
             self.text[self.facts.partial_keys[0]] = dictionary.pop(SHARE)
         plain = dictionary == {"rope_type": "default"} and not self.facts.rope_default
-        self.text["rope_scaling"] = None if plain else dictionary
+        if not plain or (self.version == 4 and self.scaling_stated):
+            self.text["rope_scaling"] = None if plain else dictionary

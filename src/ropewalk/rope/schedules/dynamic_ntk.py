@@ -38,9 +38,6 @@ class DynamicNtk(Rescaling):
         "with the prompt beyond",
         "No training is implied.",
     )
-    alone: ClassVar[str] = (
-        "changes its base with the length, so that the other would change with it"
-    )
 
     factor: float
     max_position_embeddings: int

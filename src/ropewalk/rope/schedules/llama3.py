@@ -46,10 +46,7 @@ class Llama3(Rescaling):
         "llama3",
         "llama3 rule: slow pairs divided by {factor:g}, reference length "
         "{original_max_position_embeddings}",
-        "Meta reports long training with it; the file does not say how long.",
-    )
-    alone: ClassVar[str] = (
-        "chooses its pairs by the rotations that unscaled frequencies make in training"
+        "Whether the model was trained with it is not in the file.",
     )
 
     factor: float

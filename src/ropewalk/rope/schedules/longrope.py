@@ -61,9 +61,6 @@ class LongRope(Rescaling):
         "length, not an extension by itself",
         "",
     )
-    alone: ClassVar[str] = (
-        "holds divisors that were searched for the plain frequencies at two lengths"
-    )
 
     short_factor: tuple[float, ...]
     long_factor: tuple[float, ...]

@@ -43,9 +43,6 @@ class NtkByParts(Rescaling):
         "YaRN's paper has it",
         "Nothing says whether the model was trained with it.",
     )
-    alone: ClassVar[str] = (
-        "chooses its pairs by the rotations that unscaled frequencies make in training"
-    )
 
     factor: float
     original_max_position_embeddings: int

@@ -33,7 +33,6 @@ class Proportional(Rescaling):
     kind: ClassVar[str] = "proportional"
     spelled: ClassVar[SpelledAs] = SpelledAs(hf5="proportional", hf_keys=frozenset({"factor"}))
     origin: ClassVar[OriginWords] = INTERPOLATION
-    alone: ClassVar[str] = "belongs to the architecture: it says which pairs rotate at all"
 
     partial_rotary_factor: float
     factor: float = 1.0

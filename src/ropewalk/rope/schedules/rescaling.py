@@ -91,15 +91,13 @@ class OriginWords:
 class Rescaling(ABC):
     """A way of rescaling rotary frequencies; each file beside this one holds one.
 
-    `kind` is its stable name in JSON and messages. `alone` says why no other scaling can stand
-    beside it, "" where that depends on the other. `number` says what stands behind the name in
+    `kind` is its stable name in JSON and messages. `number` says what stands behind the name in
     --rope: a factor, or for a larger base that base; None where the name stands by itself.
     """
 
     kind: ClassVar[str]
     spelled: ClassVar[SpelledAs]
     origin: ClassVar[OriginWords]
-    alone: ClassVar[str] = ""
     number: ClassVar[str | None] = "FACTOR"
 
     @abstractmethod

@@ -26,7 +26,6 @@ class UnknownScaling(Rescaling):
     origin: ClassVar[OriginWords] = OriginWords(
         "unknown", "Unknown: scaling {word!r} is not known here", ""
     )
-    alone: ClassVar[str] = "is not known here"
 
     word: str
     parameters: tuple[tuple[str, str], ...] = field(default=())

@@ -50,9 +50,6 @@ class Yarn(Rescaling):
     origin: ClassVar[OriginWords] = OriginWords(
         "yarn", "YaRN (factor {factor:g} from {original_max_position_embeddings} tokens)"
     )
-    alone: ClassVar[str] = (
-        "chooses its pairs by the rotations that unscaled frequencies make in training"
-    )
 
     factor: float
     original_max_position_embeddings: int

@@ -1,0 +1,93 @@
+"""Facts of model types that were measured on their own classes, a file for each release.
+
+`atlas/5.24.json` is written by `make atlas`: small instances of every type of transformers are
+built, and what reaches their attention is observed. `families` has what cannot be observed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ropewalk.dialects.hf.defaults import (
+    AlibiFacts,
+    Every,
+    Facts,
+    LearnedFacts,
+    RotaryFacts,
+    SinusoidalFacts,
+    UnrotatedFacts,
+    Windowed,
+)
+
+RELEASE = "5.24"
+"""The release whose classes the reader follows."""
+
+
+BASE = "base "
+"""How an outcome begins that is the base a class takes in place of those that a file states."""
+
+
+def measured_facts(model_type: str) -> Facts | None:
+    """What was measured of a text model's type; None for a type that was not observed."""
+    found = _atlas()["types"].get(model_type, {})
+    facts = dict(found.get("facts", {}))
+    match found.get("encoding"):
+        case "rotary":
+            return _rotary(facts, found.get("nested", ""))
+        case "learned":
+            return LearnedFacts(**facts)
+        case "sinusoidal":
+            return SinusoidalFacts(**facts)
+        case "alibi":
+            return AlibiFacts(**facts)
+        case "none":
+            return UnrotatedFacts(**facts)
+        case _:
+            return None
+
+
+def text_type(model_type: str) -> str:
+    """The type of the text model inside a model of this type; the type itself where it has none."""
+    found: Mapping[str, str] = _atlas()["text"]
+    return found.get(model_type, model_type)
+
+
+def nested_outcome(model_type: str) -> str:
+    """What the class makes of `rope_parameters` by kind of layer: "computed", the base that it
+    takes in their place, or the error it stops with; "" where that was not observed.
+    """
+    outcome: str = _atlas()["types"].get(model_type, {}).get("nested", "")
+    return outcome
+
+
+def _rotary(facts: dict[str, Any], nested: str) -> RotaryFacts:
+    shape = facts.pop("pattern", None)
+    # A rule of layers that no period tells: files of such a type list their layers.
+    facts.pop("unfitted", None)
+    if shape is not None:
+        facts["pattern"] = _pattern(shape)
+    for key in ("nope_kinds", "sink_kinds"):
+        facts[key] = tuple(facts.get(key, ()))
+    return RotaryFacts(**facts, nested=nested)
+
+
+def measured_softmax(model_type: str) -> float | None:
+    """The softmax scale over head_dim^-0.5 of a type that does not rotate, where it is another."""
+    found: float | None = _atlas()["types"].get(model_type, {}).get("softmax")
+    return found
+
+
+def _pattern(shape: dict[str, Any]) -> Every | Windowed:
+    rule = {key: value for key, value in shape.items() if key != "kind"}
+    return Windowed() if shape["kind"] == "windowed" else Every(**rule)
+
+
+@cache
+def _atlas() -> dict[str, Any]:
+    place = files("ropewalk.dialects.hf").joinpath(f"atlas/{RELEASE}.json")
+    found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+    return found
