@@ -164,7 +164,8 @@ $(ENGINES)/lmdeploy/.ready $(ENGINES)/sglang/.ready: $(ENGINES)/%/.ready: | .ven
 	echo "$(CURDIR)/$$(ls -d .venv/lib/python3*/site-packages)" > $$(ls -d $(@D)/lib/python3*)/site-packages/base.pth
 	touch $@
 
-PACKAGES_lmdeploy := lmdeploy==0.18.0 mmengine-lite addict yapf
+PACKAGES_lmdeploy := lmdeploy==0.18.0 mmengine-lite addict yapf termcolor shortuuid fire partial_json_parser \
+	openai-harmony pyzmq pybase64
 PACKAGES_sglang := sglang==0.5.23 orjson pybase64 msgspec
 
 clean:

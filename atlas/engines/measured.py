@@ -41,7 +41,6 @@ NOT_MEASURED = {
 
 EXPLAINED = {
     "mlx_lm_0.32.2 exaone4": "stops at a sliding_window_pattern that is a number, a key of windows",
-    "lmdeploy_0.18.0 nemotron_v5": "its builder alone was called, which rotates all channels here",
     "lmdeploy_0.18.0 olmo3_yarn": "its builder alone was called, for one kind of layer of two",
 }
 """Pairs in which our row says something else, and why."""

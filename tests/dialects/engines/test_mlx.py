@@ -130,8 +130,8 @@ BUILT = [each for each in PUBLISHED if "model_type" in each["config"]]
 @pytest.mark.parametrize("published", BUILT, ids=lambda each: str(each["model"]))
 def test_published_files_are_rotated_as_the_row_says(published: dict[str, Any]) -> None:
     config = dict(published["config"])
-    model_type = str(config["model_type"])
-    file = mlx_models.remapped().get(model_type) or model_type
+    model_type: str = config["model_type"]
+    file = mlx_models.remapped().get(model_type, model_type)
     if "text_config" in config or file not in mlx_table.read()["files"] or mlx_models.nested(file):
         pytest.skip("a model inside another, or a type that it does not load")
     small = mlx_models.sizes(file)
