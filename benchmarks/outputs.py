@@ -103,6 +103,9 @@ _SMALL = {"vocab_size": 64, "intermediate_size": 64, "moe_intermediate_size": 32
 
 def _few(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration of a smaller model that rotates alike: fewer layers, a small vocabulary."""
+    if "linear_attn_config" in config:
+        # It numbers its layers.
+        return config
     found = dict(config)
     total = config.get("num_hidden_layers")
     for key, value in config.items():
