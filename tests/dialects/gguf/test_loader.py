@@ -35,7 +35,14 @@ def warnings(spec: PositionSpec) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("arch", "computed"),
-    [("mistral3", 64.0), ("grok", 64.0), ("llama", 32.0), ("qwen3", 32.0), ("laguna", 32.0)],
+    [
+        ("mistral3", 64.0),
+        ("grok", 64.0),
+        ("llama", 32.0),
+        ("qwen3", 32.0),
+        ("laguna", 64.0),
+        ("deepseek4", 64.0),
+    ],
 )
 def test_the_ramps_ends_are_read_where_the_loader_reads_them(
     gguf_spec: Spec, arch: str, computed: float

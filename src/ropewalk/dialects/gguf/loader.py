@@ -23,17 +23,23 @@ READS_SECTIONS = frozenset(
 array of any other length ends the load."""
 
 
+RELEASE = "b11549"
+"""The release that these tables follow, of October 2026."""
+
+
 @short
 @dataclass(frozen=True, slots=True)
 class YarnKeys:
     """Which of the keys `rope.scaling.yarn_*` an architecture reads, and where that is seen.
 
-    `beta_fast` is what it computes with where the file states none.
+    `beta_fast` is what it computes with where the file states none. `since`: the keys are read by
+    the architecture's file as it stands now, and not yet by this release.
     """
 
     reads: frozenset[str]
     seen: str
     beta_fast: float = 32.0
+    since: str = ""
 
 
 _BETAS = frozenset({"beta_fast", "beta_slow"})
@@ -46,11 +52,12 @@ YARN_KEYS: dict[str, YarnKeys] = {
         8.0,
     ),
     "laguna": YarnKeys(
-        frozenset(),
-        "src/models/laguna.cpp reads none: with 64 and 4 in the file its log-probabilities are, "
-        "to the last digit, those of a file without",
+        _BETAS | {"ext_factor"},
+        "src/models/laguna.cpp reads both betas and ext_factor; with 64 and 4 in the file the "
+        "log-probabilities of b11549 are, to the last digit, those of a file without",
+        since=RELEASE,
     ),
-    "deepseek4": YarnKeys(frozenset(), "src/models/deepseek4.cpp reads none"),
+    "deepseek4": YarnKeys(_BETAS, "src/models/deepseek4.cpp reads both betas", since=RELEASE),
 }
 COMMON = YarnKeys(frozenset(), "llama_model_base::load_hparams reads none")
 """For every other architecture of `archs.ARCHITECTURES`: their own loaders read none either."""

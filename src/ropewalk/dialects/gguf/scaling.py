@@ -204,6 +204,13 @@ class ScalingReader:
         loads = yarn_keys(self.keys.arch)
         usual = loads.beta_fast if name == "beta_fast" else usual
         if name in loads.reads:
+            if loads.since and value is not None and value != usual:
+                self.keys.remark(
+                    "yarn-key-by-release",
+                    f"{self.keys.name(key)} is {value:g}: llama.cpp's sources read it for "
+                    f"{self.keys.arch}, and its release {loads.since} does not yet and computes "
+                    f"with {usual:g}",
+                )
             return usual if value is None and name != "ext_factor" else value
         if value is None:
             return None
