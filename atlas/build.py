@@ -3,7 +3,7 @@
     python -m atlas.build [TYPE ...] [--check]
 
 Without a type all of them, some minutes on one core: `src/ropewalk/dialects/hf/atlas/RELEASE.json`
-is written anew and what changed is printed. With types their records are printed alone. `--check`
+is written anew and what changed is printed. With types their records alone are made anew. `--check`
 writes nothing and exits with 1 where something changed.
 """
 
@@ -290,11 +290,14 @@ def main() -> int:
     transformers.utils.logging.set_verbosity_error()
     register()
     made = build(options.types or all_types())
-    if options.types:
-        return 0
     release = ".".join(transformers.__version__.split(".")[:2])
     path = PLACE / f"{release}.json"
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"types": {}}
+    if options.types:
+        made = {
+            "types": dict(sorted({**old["types"], **made["types"]}.items())),
+            "text": {**old.get("text", {}), **made["text"]},
+        }
     changed = sorted(
         name
         for name in {*old["types"], *made["types"]}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import sys
 import warnings
 from collections import Counter
@@ -139,9 +140,10 @@ def main() -> int:
     import torch
     import transformers
 
-    from atlas.build import all_types
+    from atlas.build import MEMORY, all_types
     from atlas.probe import register
 
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     register()

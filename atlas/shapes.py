@@ -71,11 +71,17 @@ FIXED: dict[str, dict[str, Any]] = {
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 4},
     "ministral": {"head_dim": 128},
     "nemotron": {"num_key_value_heads": 1, "head_dim": 128},
+    "step3p5": {"sliding_window": 512},
     "zaya": {"num_experts": 16},
 }
 
 
-UNBUILT = {"blt": "four models in one, each at its full size by default"}
+UNBUILT = {
+    "blenderbot": "its class takes memory without end at any size",
+    "blt": "four models in one, each at its full size by default",
+    "pi0": "two models in one, each at its full size by default",
+    "xlstm": "its class takes memory without end at any size",
+}
 """Types that are not built, each with its reason."""
 
 

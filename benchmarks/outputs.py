@@ -7,7 +7,8 @@ schedules, as version 4 and 5 of the Hugging Face spelling, and as options for v
 Configurations are loaded by transformers, which builds the model without its weights, and the
 tables that it rotates by are held against the spec; mlx-lm builds its own layers of them, where
 they differ from that the remarks must say so. Options are read back. Printed is a line for each
-output that was neither right nor refused with a sentence, and the count.
+output that was neither right nor refused with a sentence, the count, and of outputs under the
+file's own schedule why they were refused or could not be loaded.
 """
 
 from __future__ import annotations
@@ -37,17 +38,20 @@ def main() -> int:
     warnings.simplefilter("ignore")
     _quiet()
     counts: Counter[tuple[str, str]] = Counter()
-    wrong = []
+    wrong, others = [], []
     for path in _files(given.configs):
         for schedules in SCHEDULES:
             for to in TARGETS:
                 verdict, told = _tried(path, to, schedules)
                 counts[to, verdict] += 1
+                asked = " ".join(("--to", to, *(f"--rope {each}" for each in schedules)))
+                line = f"{path.name} {asked}: {verdict}: {told}"
                 if verdict == "wrong":
-                    asked = " ".join(("--to", to, *(f"--rope {each}" for each in schedules)))
-                    wrong.append(f"{path.name} {asked}: {told}")
-                    print(wrong[-1], flush=True)
-    text = _table(counts, wrong)
+                    wrong.append(line)
+                    print(line, flush=True)
+                elif told and not schedules:
+                    others.append(line)
+    text = _table(counts, wrong, others)
     print(text)
     if given.out is not None:
         given.out.write_text(text, encoding="utf-8")
@@ -98,11 +102,14 @@ def _tried(path: Path, to: To, schedules: tuple[str, ...]) -> tuple[str, str]:
 
 FEW = 8
 """Layers that are built: they hold a period of every pattern."""
-_SMALL = {"vocab_size": 64, "intermediate_size": 64, "moe_intermediate_size": 32}
+_SMALL = {"intermediate_size": 64, "moe_intermediate_size": 32}
 
 
 def _few(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration of a smaller model that rotates alike: fewer layers, a small vocabulary."""
+    """The configuration of a smaller model that rotates alike: fewer and narrower layers."""
+    if "linear_attn_config" in config:
+        # It numbers its layers.
+        return config
     found = dict(config)
     total = config.get("num_hidden_layers")
     for key, value in config.items():
@@ -113,7 +120,7 @@ def _few(config: dict[str, Any]) -> dict[str, Any]:
     if isinstance(total, int):
         found["num_hidden_layers"] = min(total, FEW)
     small = {key: least for key, least in _SMALL.items() if isinstance(config.get(key), int)}
-    return {**found, **small, **dict.fromkeys(("pad_token_id", "eos_token_id", "bos_token_id"))}
+    return {**found, **small}
 
 
 def _opened(config: dict[str, Any]) -> str:
@@ -121,7 +128,7 @@ def _opened(config: dict[str, Any]) -> str:
     try:
         _built(config)
     except Exception as error:  # noqa: BLE001 - whatever the engine stops with
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {' '.join(str(error).split()):.150}"
     return ""
 
 
@@ -192,13 +199,13 @@ def _rope_of_mlx(config: dict[str, Any]) -> list[float] | None:
     return [float(angle) for angle in np.arctan2(sin, cos)]
 
 
-def _table(counts: Counter[tuple[str, str]], wrong: list[str]) -> str:
+def _table(counts: Counter[tuple[str, str]], wrong: list[str], others: list[str]) -> str:
     verdicts = sorted({verdict for _, verdict in counts})
     lines = ["target    " + "".join(f"{verdict:>20}" for verdict in verdicts)]
     lines += [
         f"{to:10}" + "".join(f"{counts[to, verdict]:>20}" for verdict in verdicts) for to in TARGETS
     ]
-    return "\n".join([*lines, "", *wrong]) + "\n"
+    return "\n".join([*lines, "", *wrong, "", "Without --rope:", *others]) + "\n"
 
 
 if __name__ == "__main__":

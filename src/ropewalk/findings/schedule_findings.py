@@ -202,7 +202,9 @@ def _unseen_by_longrope(spec: PositionSpec, text: str, scaling: LongRope) -> Ite
         max(scaling.long_factor),
         (spec.claimed.tokens or 0) / scaling.original_max_position_embeddings,
     )
-    if widest < needed and not _agree(widest, needed):
+    # Where long and short are the same, a finding of the reader says why.
+    told = scaling.long_factor == scaling.short_factor
+    if widest < needed and not _agree(widest, needed) and not told:
         yield Finding(
             "long-factors-short",
             "warning",

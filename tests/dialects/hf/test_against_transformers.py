@@ -349,7 +349,7 @@ def test_the_table_of_defaults_is_that_of_transformers(model_type: str) -> None:
     rope = next((rope[word] for word in words if word in rope), rope)
     assert facts.claimed == theirs.max_position_embeddings
     if not facts.fixed_schedule:
-        assert facts.base == rope["rope_theta"]
+        assert facts.base == rope.get("rope_theta")
     if rope.get("rope_type") == "proportional":
         # Its partial_rotary_factor is a share of pairs that turn, and no partial rotation.
         assert facts.partial == 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -232,17 +232,25 @@ def remarks_on(spec: PositionSpec, before: Source, written: Source) -> Iterator[
                     f"{key} {rope[key]} is left out: transformers does not read it, and "
                     f"{who} would scale by it beside the schedule written here"
                 )
-    for parting in _partings(replace(spec, source=written)):
+    names = (TRANSFORMERS_5.name, MLX.name)
+    views = [v for v in engine_views(replace(spec, source=written)) if v.engine in names]
+    for told in (*_channels(views), *map(_told, _partings(views))):
         yield (
-            f"mlx-lm reads this file too, by rules of its own: {_told(parting)}; "
+            f"mlx-lm reads this file too, by rules of its own: {told}; "
             "ropewalk audit FILE --engines shows all that differs"
         )
 
 
-def _partings(spec: PositionSpec) -> Iterator[Parting]:
+def _channels(views: Sequence[EngineView]) -> Iterator[str]:
+    """Where mlx-lm rotates other channels, in words."""
+    for ours, theirs in combinations(views, 2):
+        counts = [2 * len(each.inv_freq) for each in (ours, theirs)]
+        if ours.group == theirs.group and all(counts) and counts[0] != counts[1]:
+            yield f"{ours.group}: {counts[1]} channels of a head are rotated, and not {counts[0]}"
+
+
+def _partings(views: Sequence[EngineView]) -> Iterator[Parting]:
     """Where mlx-lm parts from transformers 5 on the file, once a group of layers."""
-    names = (TRANSFORMERS_5.name, MLX.name)
-    views = [view for view in engine_views(spec) if view.engine in names]
     seen = set()
     for short in (False, True):
         for parting in partings(views, short=short):

@@ -177,6 +177,8 @@ FACTS: dict[str, Facts] = {
         labels={"full_attention": "indexed_attention"},
         squares_yarn=False,
     ),
+    # Its class insists on the full number of heads, and is not built small.
+    "glm5_next_text": replace(_MLA, base=None, claimed=1_048_576),
     "glm4_moe_lite": replace(_MLA, claimed=202_752),
     "longcat_flash": replace(_MLA, base=1e7, claimed=131_072),
     "minicpm3": replace(_MLA, claimed=32_768, layout="half"),

@@ -204,7 +204,7 @@ def _rotates_nothing(config: Section, model_type: str) -> bool:
         # The base stands there all the same, and serves nothing.
         config.asked.update(("rope_theta", "rope_scaling", "rope_parameters"))
         return True
-    if config.values.get("qk_rope_head_dim") == 0:
+    if config.values.get("qk_rope_head_dim", 0 if model_type in ZERO_IS_USUAL else None) == 0:
         config.take("qk_rope_head_dim")
         return True
     nulls = [k for k in ("rope_theta", "rope_parameters") if k in config.values]
@@ -217,6 +217,9 @@ def _rotates_nothing(config: Section, model_type: str) -> bool:
 
 NULL_IS_NONE = frozenset({"olmo_hybrid"})
 """Families whose class takes a base that is null for no rotation; others fill in a default."""
+
+ZERO_IS_USUAL = frozenset({"glm5_next_text"})
+"""Families of latent attention whose class rotates no channel where the file says nothing."""
 
 BAICHUAN_13B = 5120
 """The width at which Baichuan's code goes from rotary encoding to ALiBi."""

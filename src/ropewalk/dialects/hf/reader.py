@@ -113,7 +113,7 @@ def _read(
         spec = _rotary_spec(family, family.facts, tokenizer, notes)
     else:
         spec = _unrotated_spec(family, family.facts, tokenizer, notes)
-    remark_on_unread(family.config, notes)
+    remark_on_unread(family.config, notes, latent=family.latent)
     spec = replace(spec, findings=tuple(notes.findings))
     source = ConfigSource(
         kind=kind,
@@ -385,7 +385,7 @@ def _remark_on_family(
             f"{config.name('rotary_scaling_factor')} is read by the model's own older code, "
             "with its own trained length; transformers reads rope_parameters",
         )
-    if config.flag("use_dynamic_ntk") or config.flag("use_logn_attn"):
+    if any([config.flag("use_dynamic_ntk"), config.flag("use_logn_attn")]):
         notes.warn(
             "own-length-rules",
             "use_dynamic_ntk or use_logn_attn is on: the model's own code changes base or scores "

@@ -50,14 +50,21 @@ HARMLESS = {
 """Keys that are spelled so and say nothing of position, each with the reason."""
 
 
-def remark_on_unread(config: Section, notes: Notes) -> None:
-    """Warn of each key that bears on position and was not taken by any rule."""
+def remark_on_unread(config: Section, notes: Notes, *, latent: bool) -> None:
+    """Warn of each key that bears on position and was not taken by any rule.
+
+    `latent`: whether the model's attention is latent.
+    """
     for key, value in list(config.values.items()):
         if key in config.asked or key in HARMLESS or value in (None, False, [], {}, ""):
             continue
         if not isinstance(key, str) or not BEARS.search(key.lower()):
             continue
         if key in BESIDE_KINDS and config.has("layer_types"):
+            continue
+        if key == "partial_rotary_factor" and (latent or config.has("rope_parameters")):
+            # Latent attention rotates the channels of qk_rope_head_dim; dictionaries have a share
+            # of their own.
             continue
         if _repeats(config, key):
             continue
@@ -71,6 +78,8 @@ def remark_on_unread(config: Section, notes: Notes) -> None:
 
 def _repeats(config: Section, key: str) -> bool:
     """Whether a key that was taken says the same under a name of which this one is a variant."""
+    if re.search("window|chunk", key) and config.values.get("sliding_window") == config.values[key]:
+        return "sliding_window" in config.asked
     return any(
         taken != key
         and (taken in key or key.strip("_") in taken)
