@@ -111,7 +111,8 @@ commands: .venv/.dev
 
 # What the engines make of the files of tests/published/engines.json, and which keys each model file
 # of mlx-lm reads; then the pairs that the rows of an audit miss. Each engine has an environment of
-# its own (4 GB, a quarter of an hour on two cores); CPU builds, as far as there are any.
+# its own (4 GB, a quarter of an hour on two cores); CPU builds. SGLang's pairs in the
+# file were measured before, by hand.
 ENGINES := build/engines
 CONFIGS := tests/published/engines.json
 PROBE = OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(ENGINES)/$(1)/bin/python atlas/engines/probes/$(2).py $(CONFIGS) $(ENGINES)/$(1)$(4).json $(3)
@@ -123,18 +124,17 @@ PLAIN = $(shell $(BIN)/python -c "import json; print(*sorted({*json.load(open('$
 SERVED_LONG = $(filter phi3_longrope% phi3_partial phi3_v5 llama_longrope% llama_dynamic% llama_yarn_mismatch,$(PLAIN))
 VLLM_ENV := VLLM_LOGGING_LEVEL=ERROR VLLM_CPU_KVCACHE_SPACE=1 VLLM_ALLOW_LONG_MAX_MODEL_LEN=1
 
-engines: .venv/.dev $(addprefix $(ENGINES)/,vllm-0.32/.ready vllm-0.28/.ready transformers-4.57/.ready lmdeploy/.ready sglang/.ready)
+engines: .venv/.dev $(addprefix $(ENGINES)/,vllm-0.32/.ready vllm-0.28/.ready transformers-4.57/.ready lmdeploy/.ready)
 	$(BIN)/python -m atlas.engines.mlx_table
 	$(VLLM_ENV) $(call PROBE,vllm-0.32,vllm_model,$(EXPERTS) $(PLAIN))
 	$(VLLM_ENV) SERVED=8192 $(call PROBE,vllm-0.32,vllm_model,$(SERVED_LONG),-served)
 	$(VLLM_ENV) $(call PROBE,vllm-0.28,vllm_model,$(filter llama_% qwen2_% gpt_oss%,$(PLAIN)))
 	$(call PROBE,transformers-4.57,transformers_class)
 	$(call PROBE,lmdeploy,lmdeploy_layer)
-	$(call PROBE,sglang,sglang_layer)
 	$(BIN)/python -m atlas.engines.collect vllm_0.32.0=$(ENGINES)/vllm-0.32.json \
 		vllm_0.32.0_served_at_claimed=$(ENGINES)/vllm-0.32-served.json \
 		vllm_0.28.0=$(ENGINES)/vllm-0.28.json transformers_4.57.6=$(ENGINES)/transformers-4.57.json \
-		lmdeploy_0.18.0=$(ENGINES)/lmdeploy.json sglang_0.5.23=$(ENGINES)/sglang.json
+		lmdeploy_0.18.0=$(ENGINES)/lmdeploy.json
 	$(BIN)/python -m atlas.engines.measured
 
 ENGINE_PIP = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check
@@ -157,16 +157,15 @@ $(ENGINES)/transformers-4.57/.ready: | .venv/bin/python
 	$(ENGINE_PIP) '$(TORCH)' 'transformers==4.57.6' $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)')
 	touch $@
 
-# Their rotary layers alone, beside the packages of .venv.
-$(ENGINES)/lmdeploy/.ready $(ENGINES)/sglang/.ready: $(ENGINES)/%/.ready: | .venv/.dev
+# Its rotary layer alone, beside the packages of .venv.
+$(ENGINES)/lmdeploy/.ready: | .venv/.dev
 	$(BIN)/python -m venv $(@D)
-	$(ENGINE_PIP) --no-deps $(PACKAGES_$*)
+	$(ENGINE_PIP) --no-deps $(PACKAGES_lmdeploy)
 	echo "$(CURDIR)/$$(ls -d .venv/lib/python3*/site-packages)" > $$(ls -d $(@D)/lib/python3*)/site-packages/base.pth
 	touch $@
 
 PACKAGES_lmdeploy := lmdeploy==0.18.0 mmengine-lite addict yapf termcolor shortuuid fire partial_json_parser \
 	openai-harmony pyzmq pybase64
-PACKAGES_sglang := sglang==0.5.23 orjson pybase64 msgspec
 
 clean:
 	rm -rf .venv .venv-4.57 build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -368,3 +368,12 @@ def test_what_an_engine_refuses_is_told(
     for name in names:
         assert found[name].claim is None, name
         assert told in found[name].rules[0]
+
+
+def test_a_family_whose_long_list_transformers_never_takes_keeps_it_elsewhere() -> None:
+    # phimoe: measured on vLLM 0.32.0 and mlx-lm 0.32.2, which rotate by the long factors.
+    config = {**LLAMA, "model_type": "phimoe", "head_dim": 128, "rope_theta": 1e4}
+    rope = {**LISTS, "short_mscale": 1.1, "long_mscale": 1.1}
+    found = views({**config, "rope_scaling": rope, "original_max_position_embeddings": 4096})
+    for name in (NEW, CPP, MLX, "lmdeploy 0.18"):
+        assert 1e4 ** (-126 / 128) / found[name].inv_freq[-1] == pytest.approx(2.0), name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ropewalk.rope.angles import Schedule
+from ropewalk.rope.schedules import LongRope
 from ropewalk.rope.spec import LayerGroup, RotarySpec
 from ropewalk.short import short
 
@@ -46,6 +47,21 @@ class Given:
         value = self.keys.get(key)
         good = isinstance(value, int | float) and not isinstance(value, bool)
         return float(value) if good else None  # type: ignore[arg-type]
+
+    def lists(self, name: str, known: tuple[float, ...]) -> tuple[float, ...]:
+        """Longrope's list as the file has it: transformers takes another for some families."""
+        stated = self.keys.get(name)
+        if not isinstance(stated, list | tuple) or len(stated) != len(known):
+            return known
+        return tuple(float(each) for each in stated)
+
+    def own_lists(self, scaling: LongRope) -> LongRope:
+        """The same schedule with both lists as the file has them."""
+        return replace(
+            scaling,
+            short_factor=self.lists("short_factor", scaling.short_factor),
+            long_factor=self.lists("long_factor", scaling.long_factor),
+        )
 
     def length_in_keys(self, key: str) -> int | None:
         """A whole number of the rope dictionary."""

@@ -112,6 +112,7 @@ def longrope(given: Given, scaling: LongRope) -> Effect:
 
 
 def _by_context(given: Given, scaling: LongRope, amplitude: float | None) -> Effect:
+    scaling = given.own_lists(scaling)
     switch = scaling.original_max_position_embeddings
     long = (given.served or switch) > switch
     chosen, mode = (scaling.long_factor, "long") if long else (scaling.short_factor, "short")

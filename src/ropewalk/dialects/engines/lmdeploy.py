@@ -58,6 +58,7 @@ def yarn(given: Given, scaling: Yarn) -> Effect:
 
 def longrope(given: Given, scaling: LongRope) -> Effect:
     """As transformers, but the amplitude always follows from the two lengths."""
+    scaling = given.own_lists(scaling)
     switch = scaling.original_max_position_embeddings
     ratio = max((given.claimed or switch) / switch, 1.0)
     changed = replace(scaling, factor=ratio, attention_factor=None)

@@ -82,6 +82,7 @@ def longrope(given: Given, scaling: LongRope, how: str) -> Effect:
     `how` is the list, then "dictionary", "top" or "long_mscale": what the amplitude follows from.
     """
     name, by = how.split(" ", 1)
+    scaling = given.own_lists(scaling)
     switch, read = scaling.original_max_position_embeddings, frozenset({name})
     if by == "top":
         switch = given.length(ORIGINAL) or DEFAULT_LENGTH

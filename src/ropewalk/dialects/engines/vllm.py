@@ -161,6 +161,7 @@ def latent(given: Given, *, attn_factor: bool) -> Effect:
 
 def longrope(given: Given, scaling: LongRope) -> Effect:
     """One list for every prompt, by the longest served; the amplitude by the ratio of lengths."""
+    scaling = given.own_lists(scaling)
     switch = scaling.original_max_position_embeddings
     long = (given.served or switch) > switch
     chosen, mode = (scaling.long_factor, "long") if long else (scaling.short_factor, "short")
