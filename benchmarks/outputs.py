@@ -1,8 +1,9 @@
 """Every kind of output of `convert`, fed back to the engine it is for.
 
-    python benchmarks/outputs.py CONFIGS... [--out benchmarks/results/outputs.txt]
+    python -m benchmarks.outputs [CONFIGS...] [--out benchmarks/results/outputs.txt]
 
-CONFIGS are folders of configurations, or single files. Each is written as it is and under two
+CONFIGS are folders of configurations, or single files; without any, the published ones of the
+tests. Each is written as it is and under two
 schedules, as version 4 and 5 of the Hugging Face spelling, and as options for vLLM and llama.cpp.
 Configurations are loaded by transformers, which builds the model without its weights, and the
 tables that it rotates by are held against the spec; mlx-lm builds its own layers of them, where
@@ -17,12 +18,14 @@ import argparse
 import json
 import math
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.audit_warnings import configurations
 from ropewalk.verbs.converting import To
 
 SCHEDULES: tuple[tuple[str, ...], ...] = ((), ("yarn:2",), ("linear:2",))
@@ -32,14 +35,15 @@ TARGETS: tuple[To, ...] = ("hf4", "hf5", "vllm", "llamacpp")
 def main() -> int:
     """Run, print and, where asked, write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("configs", nargs="+", type=Path)
+    parser.add_argument("configs", nargs="*", type=Path)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     _quiet()
     counts: Counter[tuple[str, str]] = Counter()
     wrong, others = [], []
-    for path in _files(given.configs):
+    folder = tempfile.TemporaryDirectory()
+    for path in _files(given.configs or [_published(Path(folder.name))]):
         for schedules in SCHEDULES:
             for to in TARGETS:
                 verdict, told = _tried(path, to, schedules)
@@ -51,6 +55,7 @@ def main() -> int:
                     print(line, flush=True)
                 elif told and not schedules:
                     others.append(line)
+    folder.cleanup()
     text = _table(counts, wrong, others)
     print(text)
     if given.out is not None:
@@ -62,6 +67,14 @@ def _quiet() -> None:
     from transformers.utils import logging
 
     logging.set_verbosity_error()
+
+
+def _published(folder: Path) -> Path:
+    """The published configurations of the tests, a file each."""
+    for name, config in configurations():
+        path = folder / f"{name.replace('/', '-')}.json"
+        path.write_text(json.dumps(config), encoding="utf-8")
+    return folder
 
 
 def _files(given: list[Path]) -> Iterator[Path]:

@@ -27,7 +27,6 @@ from ropewalk.dialects.hf.reader import read_family
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.angles import Schedule
 from ropewalk.rope.frequencies import schedule
-from ropewalk.rope.schedules import LongRope
 from ropewalk.rope.spec import PositionSpec, RotarySpec, Source, SourceKind
 
 ENGINES: tuple[Engine, ...] = (
@@ -164,17 +163,6 @@ def _schedule(effect: Effect, given: Given, length: int) -> Schedule | None:
     return replace(schedule(effect.rotary, length), softmax_factor=factor)
 
 
-def _with_stated_lists(rotary: RotarySpec, keys: Mapping[str, object]) -> RotarySpec:
-    """The encoding with the file's own long factors, of which transformers' phimoe takes none."""
-    scaling, listed = rotary.scaling, keys.get("long_factor")
-    if not isinstance(scaling, LongRope) or not isinstance(listed, list):
-        return rotary
-    long = tuple(float(each) for each in listed)
-    if len(long) != len(scaling.long_factor):
-        return rotary
-    return replace(rotary, scaling=replace(scaling, long_factor=long))
-
-
 def _given(spec: PositionSpec, served: int) -> Iterator[Given]:
     """Each rotary group with what the file says of it."""
     source = spec.source
@@ -186,7 +174,7 @@ def _given(spec: PositionSpec, served: int) -> Iterator[Given]:
     for group, rotary, keys in spec.keyed_groups():
         yield Given(
             group=group,
-            rotary=_with_stated_lists(rotary, keys.rope),
+            rotary=rotary,
             keys=keys.rope,
             config=text,
             model_type=spec.model_type,

@@ -1,6 +1,6 @@
 """Every warning of the audit on every published configuration of the tests, to be read by eye.
 
-    python -m benchmarks.warnings
+    python -m benchmarks.audit_warnings
 
 Prints a line for each warning and writes benchmarks/results/warnings.md. A warning is false where a
 user who follows it gains nothing; `FALSE` lists those that were found so, each with its reason.
