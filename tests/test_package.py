@@ -109,7 +109,7 @@ OPTIONS = {
         "--method",
         "--factors",
         "--headroom",
-        "--base",
+        "--rope-theta",
         "--lengths",
         "--depths",
         "--trials",
@@ -302,6 +302,7 @@ OPTIONS = {
         "--share",
         "--seed",
         "--drop",
+        "--tensor",
         "--json",
     },
     "table context": {

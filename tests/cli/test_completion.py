@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shutil
 import subprocess
@@ -172,19 +171,3 @@ def test_nothing_heavy_is_imported_for_a_completion() -> None:
         assert done.stdout.endswith("[]\n")
         # A third of a second on a free machine; this bound holds on a busy one.
         assert time.monotonic() - started < 5
-
-
-def test_the_defaults_that_the_help_of_prove_prints_are_those_of_its_settings() -> None:
-    from ropewalk.cli import prove_options as o
-    from ropewalk.cli.prove import prove_command
-    from ropewalk.cli.typed import part
-    from ropewalk.proof.endpoint.subject import EndpointSettings
-    from ropewalk.proof.settings import ProofSettings
-
-    given = {
-        name: None if parameter.default is inspect.Parameter.empty else parameter.default
-        for name, parameter in inspect.signature(prove_command).parameters.items()
-    } | {"model": "tiny"}
-    assert ProofSettings(**part(given, o.ProofOptions)) == ProofSettings("tiny")
-    url = ("http://h/v1",)
-    assert EndpointSettings(url, **part(given, o.ServerOptions)) == EndpointSettings(url)

@@ -80,6 +80,15 @@ def test_a_gguf_header_is_read_once(
     assert counted == {smollm2_gguf.name: 1}
 
 
+def test_extend_by_measurement_reads_a_configuration_once(here: Run, counted: Counter[str]) -> None:
+    done = here(
+        "extend", "tiny", "--to", "512", "--method", "auto", "--trials", "1", "--depths", "0.5",
+        "--device", "cpu",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (counted["config.json"], counted["family"]) == (1, 1)
+
+
 def test_of_all_that_extend_measures_each_schedule_is_built_once(
     here: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,20 +167,20 @@ def test_a_search_that_does_not_beat_the_closed_form_leaves_it(
     [
         ({"method": "best"}, UsageError, "'best' is not known; choose one of linear"),
         ({"method": "search"}, UsageError, "give --minutes or --tries"),
-        ({"method": "yarn", "base": 1e6}, UsageError, "--base goes with --method base"),
+        ({"method": "yarn", "rope_theta": 1e6}, UsageError, "--rope-theta goes with --method base"),
         ({"method": "auto", "tries": 3}, UsageError, "--tries goes with --method search"),
         ({"lengths": (4096,)}, LengthError, "--lengths 4096 is beyond --to 1024"),
         ({"headroom": 2.0}, UsageError, "--headroom 2 goes with a method that is named: auto"),
         ({"method": "ntk", "headroom": 0.5}, UsageError, "--headroom 0.5 is impossible: from 1"),
         (
-            {"method": "base", "base": 1e6, "headroom": 2.0},
+            {"method": "base", "rope_theta": 1e6, "headroom": 2.0},
             UsageError,
-            "--factors and --base give the numbers",
+            "--factors and --rope-theta give the numbers",
         ),
         ({"trials": 0}, LengthError, "--trials 0 is impossible"),
         ({"numbers": "F16"}, UsageError, "--gguf needs --out FILE.gguf"),
         ({"out": Path("new.gguf")}, UsageError, "is no GGUF file, of which one could be written"),
-        ({"method": "base", "base": 0.5}, ScheduleError, "above 1"),
+        ({"method": "base", "rope_theta": 0.5}, ScheduleError, "above 1"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_loaded(

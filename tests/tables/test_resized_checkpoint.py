@@ -263,3 +263,13 @@ def test_weights_of_other_formats_stay_behind_and_a_failure_leaves_nothing(
 def quiet() -> None:
     """transformers tells of the mean that it resizes by."""
     logging.getLogger("transformers").setLevel(logging.ERROR)
+
+
+def test_the_input_table_may_be_named_and_no_other_matrix_is_taken_for_it(tmp_path: Path) -> None:
+    folder = small(tmp_path / "old", 50, llama(tie_word_embeddings=False))
+    found = resize_checkpoint(folder, tmp_path / "new", ResizeOptions(add=("a",), tensor=EMBED))
+    assert (found.rows_before, found.rows) == (50, 51)
+    other = "model.layers.0.mlp.up_proj.weight"
+    with pytest.raises(UsageError, match=f"no input table '{other}'; choose one of {EMBED}"):
+        resize_checkpoint(folder, tmp_path / "more", ResizeOptions(add=("a",), tensor=other))
+    assert not (tmp_path / "more").exists()

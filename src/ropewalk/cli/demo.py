@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +16,7 @@ from ropewalk.report.document import Block, Prose, ToCopy
 
 if TYPE_CHECKING:
     from ropewalk.findings import Audit
-    from ropewalk.proof.settings import ProofSettings
+    from ropewalk.proof.prove import Proof
 
 SECONDS = 230.0
 """A slower machine leaves the longest lengths out rather than take more than four minutes."""
@@ -65,14 +67,14 @@ def demo_command(
 def _print(audited: Audit, html: Path | None) -> None:
     """Audit and proof as they are made, and what to try next."""
     from ropewalk.cli.output import columns, print_result, show
-    from ropewalk.cli.prove import prove_and_show
+    from ropewalk.cli.prove import run_with_progress, show_results
 
     _heading("$ ropewalk audit smollm2")
     print_result(audited)
     lengths = ",".join(map(str, LENGTHS))
     grid = f"--lengths {lengths} --depths {DEPTHS} --trials {DOCUMENTS}"
     _heading(f"$ ropewalk prove smollm2 {grid}")
-    prove_and_show(_settings(), html=html)
+    show_results(run_with_progress(_asked()), html=html)
     show("", "What to try next:")
     for command, shows in NEXT:
         show(*_suggested(command, shows, columns()))
@@ -84,7 +86,7 @@ def _print_json(audited: Audit, html: Path | None) -> None:
     from ropewalk.findings import to_json
     from ropewalk.proof.export import run_to_json
 
-    proof = run_with_progress(_settings())
+    proof = run_with_progress(_asked())
     document = {
         "schema": "ropewalk.demo/1",
         "audit": to_json(audited),
@@ -94,12 +96,15 @@ def _print_json(audited: Audit, html: Path | None) -> None:
     write_pages(proof, html, as_json=True)
 
 
-def _settings() -> ProofSettings:
-    """What the demo asks."""
+def _asked() -> Callable[..., Proof]:
+    """What the demo asks: as the command does, but with the longest lengths left out of a slow
+    machine's plan.
+    """
     from ropewalk.proof.cells import Calibrate
+    from ropewalk.proof.prove import prove
     from ropewalk.proof.settings import ProofSettings
 
-    return ProofSettings(
+    settings = ProofSettings(
         model="smollm2",
         lengths=LENGTHS,
         depths=tuple(step / (DEPTHS - 1) for step in range(DEPTHS)),
@@ -109,6 +114,7 @@ def _settings() -> ProofSettings:
         shorten=True,
         command="ropewalk demo",
     )
+    return partial(prove, settings)
 
 
 def _suggested(command: str, shows: str, width: int) -> tuple[Block, ...]:

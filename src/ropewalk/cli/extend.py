@@ -75,7 +75,7 @@ Factors = Annotated[
         rich_help_panel=HOW,
     ),
 ]
-Base = Annotated[
+RopeTheta = Annotated[
     float | None,
     typer.Option(
         help="For base: the new rope_theta. Default: the critical one.", rich_help_panel=HOW
@@ -185,7 +185,7 @@ def extend_command(
     method: Method = "auto",
     for_engine: ForEngine = None,
     factors: Factors = None,
-    base: Base = None,
+    rope_theta: RopeTheta = None,
     headroom: Headroom = None,
     lengths: Lengths = None,
     depths: Depths = "5",

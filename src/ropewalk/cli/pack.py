@@ -87,7 +87,7 @@ Multiple = Annotated[
     int,
     typer.Option(
         metavar="N",
-        help="Pad each piece to a multiple, for zigzag sharding.",
+        help="Pad each piece to a multiple, so that context-parallel ranks can split it.",
         rich_help_panel=ROWS,
     ),
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +13,12 @@ import typer
 
 from ropewalk.cli import prove_options as o
 from ropewalk.cli.output import print_result, show_path, tell
-from ropewalk.cli.typed import part, with_options
+from ropewalk.cli.typed import with_options
 from ropewalk.errors import INTERRUPTED
-from ropewalk.files import check_can_hold, check_file
+from ropewalk.files import check_file
 
 if TYPE_CHECKING:
     from ropewalk.proof.prove import Proof
-    from ropewalk.proof.settings import ProofSettings
 
 
 @with_options(o.ProofOptions, o.ResultOptions, o.ServerOptions, panels=o.PANELS)
@@ -26,50 +27,23 @@ def prove_command(**given: Any) -> None:
 
     This is the needle-in-a-haystack test, with intervals.
     """
-    from ropewalk.proof.endpoint.subject import endpoint_settings
-    from ropewalk.proof.settings import ProofSettings
+    from ropewalk.verbs.proving import prove
 
-    servers = part(given, o.ServerOptions)
-    settings = ProofSettings(
-        **part(given, o.ProofOptions),
-        command=shlex.join(["ropewalk", *sys.argv[1:]]),
-        endpoint=endpoint_settings(given["model"], given["base_urls"], **servers),
-    )
-    prove_and_show(settings, as_json=given["as_json"], csv=given["csv"], html=given["html"])
-
-
-def prove_and_show(
-    settings: ProofSettings,
-    *,
-    as_json: bool = False,
-    csv: Path | None = None,
-    html: Path | None = None,
-) -> None:
-    """The whole command behind its options. Exits with INTERRUPTED after Ctrl-C."""
-    check_places(settings.out, csv)
-    proof = run_with_progress(settings)
-    show_results(proof, as_json=as_json, csv=csv, html=html)
-    if proof.result.interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
-def check_places(out: Path | None, csv: Path | None) -> None:
-    """Raise UsageError for places that cannot be written: before the work rather than after it."""
-    from ropewalk.proof.settings import RUNS
-
-    check_can_hold(out or RUNS, "--out")
+    as_json, csv, html = (given.pop(name) for name in ("as_json", "csv", "html"))
     if csv is not None:
         check_file(csv, "--csv")
+    asked = partial(prove, **given, command=shlex.join(["ropewalk", *sys.argv[1:]]))
+    show_results(run_with_progress(asked), as_json=as_json, csv=csv, html=html)
 
 
-def run_with_progress(settings: ProofSettings) -> Proof:
+def run_with_progress(asked: Callable[..., Proof]) -> Proof:
     """Run a proof with a bar on stderr. Ctrl-C before there is anything to show exits."""
     from ropewalk.cli.progress import ProofProgress
-    from ropewalk.proof.prove import DryRun, prove
+    from ropewalk.proof.prove import DryRun
 
     try:
         with ProofProgress() as progress:
-            return prove(settings, progress.listener())
+            return asked(listener=progress.listener())
     except DryRun:
         raise typer.Exit from None
     except KeyboardInterrupt:
@@ -78,11 +52,12 @@ def run_with_progress(settings: ProofSettings) -> Proof:
 
 
 def show_results(
-    proof: Proof, *, as_json: bool, csv: Path | None, html: Path | None = None
+    proof: Proof, *, as_json: bool = False, csv: Path | None = None, html: Path | None = None
 ) -> None:
     """Print the map or the JSON document, write CSV and HTML report, and say what is missing.
 
-    Files come last: should the disk be full, the result has been seen.
+    Files come last: should the disk be full, the result has been seen. Exits with INTERRUPTED
+    after Ctrl-C.
     """
     from ropewalk.files import write_whole
     from ropewalk.proof.export import rows_to_csv
@@ -95,6 +70,8 @@ def show_results(
         done, total = proof.result.done, proof.result.done + proof.result.remaining
         why = "interrupted" if proof.result.interrupted else "out of time"
         tell(f"{why}: {done} of {total} answers are kept; the same command goes on")
+    if proof.result.interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 def write_pages(proof: Proof, html: Path | None, *, as_json: bool) -> None:

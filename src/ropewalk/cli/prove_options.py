@@ -1,31 +1,18 @@
 """The options of `ropewalk prove`, as its help prints them: in groups, the most used first.
 
-An option is a field of `ProofSettings`, or of `EndpointSettings`, by its name and type
-(`ropewalk.cli.typed`). The defaults that the help prints are compared with theirs by a test.
+An option is a parameter of `ropewalk.prove` by its name, and is handed to it as it was typed.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import typer
 
 from ropewalk.cli import options
 from ropewalk.cli.completion import models, models_or_diff, several
 from ropewalk.cli.pages import Html
-from ropewalk.cli.typed import ReadsValue, later
-from ropewalk.errors import UsageError
-
-if TYPE_CHECKING:
-    from ropewalk.proof.cells import Calibrate, Sharing
-    from ropewalk.proof.statistics.verdicts import Threshold
-else:
-    # A command line that proves nothing loads none of it.
-    Calibrate = Sharing = Threshold = object
 
 GRID, ASKED, MODEL = "Lengths and depths", "What is asked", "The model"
 COST, SERVER, RESULTS = "Time and cost", "A model at a server", "Results"
@@ -43,18 +30,8 @@ def _option(panel: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, rich_help_panel=panel, **more)
 
 
-def _choice(name: str, option: str) -> Callable[[str], Any]:
-    """The reader of an enumeration of `ropewalk.proof.cells`, imported when it is wanted."""
-
-    def read(text: str) -> Any:
-        kind = getattr(import_module("ropewalk.proof.cells"), name)
-        return later("ropewalk.proof.settings", "choice_of")(kind, text, option)
-
-    return read
-
-
 class ProofOptions(TypedDict, total=False):
-    """Fields of `ropewalk.proof.settings.ProofSettings`."""
+    """What is asked of which model, and where its answers are kept."""
 
     model: Annotated[
         str,
@@ -66,24 +43,22 @@ class ProofOptions(TypedDict, total=False):
         ),
     ]
     lengths: Annotated[
-        tuple[int, ...],
+        str,
         _option(
             GRID,
             metavar="LENGTHS",
             help="Prompt lengths in tokens, like 2048,8000 or 4k,1M (k = 1024). Default: 1k, "
             "doubled up to the claimed length.",
         ),
-        ReadsValue(later("ropewalk.proof.plan", "parse_lengths")),
     ]
     depths: Annotated[
-        tuple[float, ...],
+        str,
         _option(
             GRID,
             metavar="DEPTHS",
             help="Where the fact stands, in percent of the prompt, like 0,25,50,75,100; one whole "
             "number says how many, evenly spaced.",
         ),
-        ReadsValue(later("ropewalk.proof.plan", "parse_depths")),
         "5",
     ]
     trials: Annotated[
@@ -95,14 +70,13 @@ class ProofOptions(TypedDict, total=False):
         ),
     ]
     threshold: Annotated[
-        Threshold,
+        str,
         _option(
             GRID,
             metavar="SHARE",
             help="When a length counts as read: 0.85 is that share of the score at the shortest "
             "length, absolute:0.8 that score itself.",
         ),
-        ReadsValue(later("ropewalk.proof.statistics.verdicts", "parse_threshold")),
         "0.85",
     ]
     until_certain: Annotated[
@@ -116,8 +90,8 @@ class ProofOptions(TypedDict, total=False):
     most_trials: Annotated[
         int, _option(GRID, help="Trials that --until-certain gives a length at most. Default: 50.")
     ]
-    tasks: Annotated[
-        tuple[str, ...],
+    task: Annotated[
+        str,
         _option(
             ASKED,
             "--task",
@@ -125,7 +99,6 @@ class ProofOptions(TypedDict, total=False):
             help=f"What to ask, with commas between: {', '.join(TASKS)}. Default: single.",
             autocompletion=several(*TASKS),
         ),
-        ReadsValue(later("ropewalk.proof.tasks", "parse_tasks")),
     ]
     suite: Annotated[
         str,
@@ -166,13 +139,12 @@ class ProofOptions(TypedDict, total=False):
     ]
     chat: Annotated[bool, _option(ASKED, help="Ask through the model's own chat template."), False]
     answer_tokens: Annotated[
-        int,
+        str,
         _option(
             ASKED,
             metavar="TOKENS",
             help="Tokens that a chat answer may have, thinking included.",
         ),
-        ReadsValue(later("ropewalk.lengths", "parse_length", "--answer-tokens")),
         "24",
     ]
     seed: Annotated[int, _option(ASKED, help="The seed of the run's random text."), 0]
@@ -187,18 +159,17 @@ class ProofOptions(TypedDict, total=False):
     ]
     device: Annotated[str, options.device(MODEL), "auto"]
     device_map: Annotated[
-        str | dict[str, str | int],
+        str,
         _option(
             MODEL,
             metavar="MAP",
             help='Spread the model over devices, as accelerate does: auto, or JSON like \'{"": '
             '"disk"}\'.',
         ),
-        ReadsValue(later("ropewalk.proof.settings", "parse_device_map")),
     ]
     dtype: Annotated[str, options.dtype(MODEL), "auto"]
     sharing: Annotated[
-        Sharing,
+        str,
         _option(
             COST,
             "--sharing",
@@ -207,10 +178,9 @@ class ProofOptions(TypedDict, total=False):
             "where model and prompts allow it.",
             **options.choice("none", "prefix", "nested"),
         ),
-        ReadsValue(_choice("Sharing", "--sharing")),
     ]
     calibrate: Annotated[
-        Calibrate,
+        str,
         _option(
             COST,
             "--calibrate",
@@ -218,7 +188,6 @@ class ProofOptions(TypedDict, total=False):
             "reads less than nesting saves.",
             **options.choice("off", "short", "full"),
         ),
-        ReadsValue(_choice("Calibrate", "--calibrate")),
     ]
     price: Annotated[
         float,
@@ -240,7 +209,7 @@ class ProofOptions(TypedDict, total=False):
 
 
 class ServerOptions(TypedDict, total=False):
-    """Fields of `ropewalk.proof.endpoint.subject.EndpointSettings`."""
+    """How a server is asked."""
 
     api: Annotated[
         str,
@@ -292,7 +261,7 @@ class ServerOptions(TypedDict, total=False):
 class ResultOptions(TypedDict):
     """Where servers are, and where results go."""
 
-    base_urls: Annotated[
+    base_url: Annotated[
         list[str] | None,
         _option(
             SERVER,
@@ -307,10 +276,3 @@ class ResultOptions(TypedDict):
         Path | None, _option(RESULTS, metavar="FILE", help="Also write every answer to this file.")
     ]
     html: Html
-
-
-def seconds_of(minutes: float) -> float:
-    """The seconds of --minutes. Raises UsageError for no time, or for ever."""
-    if not (math.isfinite(minutes) and minutes > 0):
-        raise UsageError(f"--minutes {minutes:g} is impossible: give a time above 0, like 10")
-    return 60 * minutes

@@ -1,32 +1,15 @@
-"""A command's options as fields of its settings, by name and type, which mypy compares.
+"""A command's options as dictionaries with types: a long signature in parts that have names.
 
-The options stand in a TypedDict: the field's type, the option as typer has it, how its text is read
-where typer cannot, and the default as it is typed. `settings = Settings(**part(given, Options))` is
-then checked by mypy, field by field. What a user does not give is left out, so that the settings'
-own defaults hold.
+The options stand in a TypedDict: the type, the option as typer has it, and its default.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from typing import Annotated, Any, NamedTuple, TypeVar, cast, get_type_hints
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, get_type_hints
 
 import typer
-
-Given = TypeVar("Given")
-
-
-class ReadsValue(NamedTuple):
-    """How the text of an option is read. typer would take a UsageError for a ValueError."""
-
-    text: Callable[[str], Any]
-
-
-def later(module: str, name: str, *more: str) -> Callable[..., Any]:
-    """A reader of an option's text that is imported when there is one to read."""
-    return lambda *given: getattr(import_module(module), name)(*given, *more)
 
 
 def with_options(
@@ -57,12 +40,7 @@ def _option_of(parameter: inspect.Parameter) -> Any:
 
 
 def _parameter(name: str, option: Any, *more: Any, kind: Any) -> inspect.Parameter:
-    """As typer reads it: a text where it is read by `part`."""
-    value = next((each for each in more if not isinstance(each, ReadsValue)), None)
-    if any(isinstance(each, ReadsValue) for each in more):
-        kind = str
-    elif kind is bool:
-        value = False
+    value = next(iter(more), False if kind is bool else None)
     if isinstance(option, typer.models.ArgumentInfo):
         value = inspect.Parameter.empty
     elif value is None:
@@ -70,16 +48,3 @@ def _parameter(name: str, option: Any, *more: Any, kind: Any) -> inspect.Paramet
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=Annotated[kind, option]
     )
-
-
-def part(given: Mapping[str, Any], kind: type[Given]) -> Given:
-    """The options of one of the dictionaries that were given, or have a default, read from texts.
-
-    Raises UsageError for a text that cannot be read.
-    """
-    found = {}
-    for name, hint in get_type_hints(kind, include_extras=True).items():
-        if given[name] is not None:
-            reads = (each.text for each in hint.__metadata__ if isinstance(each, ReadsValue))
-            found[name] = next(reads, lambda text: text)(given[name])
-    return cast(Given, found)

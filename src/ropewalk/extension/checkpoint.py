@@ -74,17 +74,19 @@ def write_folder(
     place: Place,
     card: str,
     version: Literal[4, 5] | None = None,
+    read: PositionSpec | None = None,
 ) -> Written:
     """Write the checkpoint in `source` as `out` under `spec`, with `card` in its README.
 
     The configuration stays in its own spelling, or comes into that of `version` of transformers.
+    `read` is what it says, where it has been read already.
 
     Raises StoreError when it cannot be written, ScheduleError where its configuration cannot hold
     the spec, ScheduleMismatchError when transformers rotates it otherwise, ModelFileError for a
     checkpoint that cannot be loaded; nothing is left of it then.
     """
-    read = config_source(read_config(load_json(source / _CONFIG)))
-    config = config_source(written_config(read, spec, version)).config
+    before = config_source(read or read_config(load_json(source / _CONFIG)))
+    config = config_source(written_config(before, spec, version)).config
     left_out = []
     with folder_beside(out) as folder:
         for entry in sorted(source.iterdir()):

@@ -292,7 +292,9 @@ def _write(
             written_config(config_source(read), after, version), after, out.name, settings.engine
         )
         text = replace(card, own=own).markdown()
-        written = write_folder(folder, after, out, place=place, card=text, version=version)
+        written = write_folder(
+            folder, after, out, place=place, card=text, version=version, read=read
+        )
         return replace(written, serving=own)
     from ropewalk.dialects.gguf.write import write_gguf
     from ropewalk.files import write_whole

@@ -34,7 +34,7 @@ class ExtendSettings:
     """What to extend, how far, how, and where to. Lengths in tokens, depths as shares.
 
     `engine` is whom it is made for: schedules that it cannot serve are left out or refused.
-    `factors` names a JSON list of divisors for longrope, `base` the base for base. The schedule is
+    `factors` names a JSON list of divisors for longrope, `rope_theta` that of base. The schedule is
     made for `headroom` times the target; None: auto and search choose, and the others take 1.
     `lengths` are
     where auto and search ask (the target where empty), `trials` documents of each. `tries` bounds
@@ -46,7 +46,7 @@ class ExtendSettings:
     method: str = AUTO
     engine: For | None = None
     factors: Path | None = None
-    base: float | None = None
+    rope_theta: float | None = None
     headroom: float | None = None
     lengths: tuple[int, ...] = ()
     depths: tuple[float, ...] = DEFAULT_DEPTHS
@@ -83,7 +83,7 @@ def check_settings(settings: ExtendSettings, files: ModelFiles) -> None:
         )
     for option, value, method in (
         ("--factors", settings.factors, _LONGROPE),
-        ("--base", settings.base, _BASE),
+        ("--rope-theta", settings.rope_theta, _BASE),
     ):
         if value is not None and settings.method != method:
             raise UsageError(f"{option} goes with --method {method}, not {settings.method}")
@@ -125,10 +125,10 @@ def _check_headroom(settings: ExtendSettings) -> None:
             f"--headroom {headroom:g} goes with a method that is named: {settings.method} chooses "
             "one of its own"
         )
-    if settings.factors is not None or settings.base is not None:
+    if settings.factors is not None or settings.rope_theta is not None:
         raise UsageError(
             f"--headroom {headroom:g} says for how long a context numbers are computed, and "
-            "--factors and --base give the numbers; leave one of the two away"
+            "--factors and --rope-theta give the numbers; leave one of the two away"
         )
     if not 1 <= headroom <= _MOST_HEADROOM:
         raise UsageError(
@@ -146,8 +146,8 @@ def named(settings: ExtendSettings) -> Stretch:
     """The closed form that was named, with its own numbers."""
     if settings.factors is not None:
         return Stretch(Method(_LONGROPE, LongRope, divisors=_read_factors(settings.factors)))
-    if settings.base is not None:
-        return Stretch(Method(_BASE, LargerBase, base=settings.base))
+    if settings.rope_theta is not None:
+        return Stretch(Method(_BASE, LargerBase, base=settings.rope_theta))
     method = next(each for each in CLOSED_FORMS if each.name == settings.method)
     return Stretch(method, 1.0 if settings.headroom is None else settings.headroom)
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from ropewalk.dialects.hf import load_json
 from ropewalk.dialects.hf.families import OWN_TYPE
 from ropewalk.errors import (
     ConfigError,
@@ -114,6 +113,10 @@ def load(
     else:
         folder, identity = files.path, _folder_identity(files.path, say)
     say("loading the weights")
+    if files.kind == "folder" and files.config.get("model_type") == OWN_TYPE:
+        from ropewalk.decoder import register
+
+        register()
     with plain_errors(files.name):
         spread = None if device_map is None else spread_by(device_map, identity)
         model, tokenizer = _from_transformers(folder, files.name, dtype, spread)
@@ -229,7 +232,6 @@ def _from_transformers(
     )
 
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
-    _know_own(folder)
     config = AutoConfig.from_pretrained(folder, **safe)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or config.is_encoder_decoder:
         raise ModelFileError(
@@ -248,14 +250,6 @@ def _from_transformers(
             "random ones in their place nothing would be proved"
         )
     return model, AutoTokenizer.from_pretrained(folder, **safe)
-
-
-def _know_own(folder: Path) -> None:
-    """Make transformers' Auto classes know this package's decoder, if that is what this is."""
-    if load_json(folder / "config.json").get("model_type") == OWN_TYPE:
-        from ropewalk.decoder import register
-
-        register()
 
 
 def _blocks_from_transformers(folder: Path, name: str, dtype: Any) -> tuple[Any, Any]:

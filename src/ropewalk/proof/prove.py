@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ropewalk.errors import LengthError
+from ropewalk.files import check_can_hold
 from ropewalk.findings import Audit
 from ropewalk.listener import Listener
 from ropewalk.proof.ask import Asking, ask
@@ -80,6 +81,7 @@ def prove(settings: ProofSettings, listener: Listener | None = None) -> Proof:
     tell = listener or Listener()
     deadline = None if settings.minutes is None else time.monotonic() + 60 * settings.minutes
     settings.check()
+    check_can_hold(settings.out or RUNS, "--out")
     named = _named(settings)
     settings = named.settings
     texts = Texts.read(settings)

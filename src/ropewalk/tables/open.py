@@ -357,7 +357,7 @@ def open_tables(name: str | Path) -> ModelTables:
 
 
 def open_table(
-    name: str | Path,
+    model: str | Path,
     role: Role = "input",
     *,
     tensor: str | None = None,
@@ -365,7 +365,7 @@ def open_table(
 ) -> EmbeddingTable:
     """One embedding table of a model, opened lazily: `input`, `output` or `positions`.
 
-    `name` is a file (safetensors, GGUF, npy, npz, torch state_dict), an index, a folder, a known
+    `model` is a file (safetensors, GGUF, npy, npz, torch state_dict), an index, a folder, a known
     model or a cached hub id. `tensor` names the tensor where several fit. `view` "as_used"
     applies the model's scale or norm to every row that is handed out.
 
@@ -375,7 +375,7 @@ def open_table(
     """
     if view not in ("raw", "as_used"):
         raise UsageError(f"the view is {view!r}; choose 'raw' or 'as_used'")
-    table = open_tables(name).table(role, tensor)
+    table = open_tables(model).table(role, tensor)
     return table.as_used() if view == "as_used" else table
 
 

@@ -53,7 +53,8 @@ class ResizeOptions:
 
     `rows` is how many rows in all, None for as many as tokens need and at least those that there
     are; `multiple` rounds up. `rule` is one of RULES; `share` of the covariance and `seed` belong
-    to "covariance". `drop` lets rows go that hold values and belong to no token.
+    to "covariance". `drop` lets rows go that hold values and belong to no token. `tensor`
+    names the input table where several tensors fit.
     Raises UsageError for a rule that is none, and for empty or repeated tokens.
     """
 
@@ -65,6 +66,7 @@ class ResizeOptions:
     share: float = 0.01
     seed: int = 0
     drop: bool = False
+    tensor: str | None = None
 
     def __post_init__(self) -> None:
         if self.rule == "zeros":
@@ -111,7 +113,7 @@ def resize_checkpoint(name: str | Path, out: Path, options: ResizeOptions) -> Re
     check_target(out, force=False, folder=True)
     tables = open_tables(name)
     folder, checkpoint = _source(tables)
-    table = tables.table("input")
+    table = _input_table(tables, options.tensor)
     _check_others(checkpoint, tables, table)
     tokenizer = NewTokens(folder, tables.vocabulary, options.add, special=options.special)
     resized, changed = _resized(tables, table, tokenizer, options)
@@ -138,6 +140,18 @@ def resize_checkpoint(name: str | Path, out: Path, options: ResizeOptions) -> Re
         out, tables.title, table.rows, rows, resized, tokenizer.added, tables.tie.sentence,
         tuple(left_out),
     )  # fmt: skip
+
+
+def _input_table(tables: ModelTables, tensor: str | None) -> EmbeddingTable:
+    """The table to resize. Raises UsageError for a tensor that cannot be the input table."""
+    if tensor is not None:
+        fitting = [each.name for each in tables.candidates("input")]
+        if tensor not in fitting:
+            raise UsageError(
+                f"{tables.title} has no input table {tensor!r:.80}; choose one of "
+                f"{', '.join(fitting[:12])}"
+            )
+    return tables.table("input", tensor)
 
 
 def _source(tables: ModelTables) -> tuple[Path, SafetensorsCheckpoint]:

@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from ropewalk.errors import UsageError
-from ropewalk.files import check_can_hold
 from ropewalk.listener import Listener
 from ropewalk.verbs.taken import (
     LiveModel,
@@ -65,7 +64,7 @@ def prove(
     from ropewalk.proof import prove as room
     from ropewalk.proof.cells import Calibrate, Sharing
     from ropewalk.proof.endpoint.subject import endpoint_settings
-    from ropewalk.proof.settings import RUNS, ProofSettings, choice_of, parse_device_map
+    from ropewalk.proof.settings import ProofSettings, choice_of, parse_device_map
 
     with _on_disk(model, tokenizer) as (name, counts):
         settings = ProofSettings(
@@ -86,7 +85,6 @@ def prove(
                 timeout=timeout, salt=salt,
             ),
         )  # fmt: skip
-        check_can_hold(settings.out or RUNS, "--out")
         return room.prove(settings, listener)
 
 

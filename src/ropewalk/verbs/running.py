@@ -92,7 +92,7 @@ def trace(
 
 def extend(
     model: Named, to: Tokens, *, method: str = "auto", for_engine: Engine | None = None,
-    factors: Named | None = None, base: float | None = None, headroom: float | None = None,
+    factors: Named | None = None, rope_theta: float | None = None, headroom: float | None = None,
     lengths: Several | None = None, depths: Several = "5", trials: int = 2,
     minutes: float | None = None, tries: int | None = None, seed: int = 0,
     text: Named | None = None, out: Named | None = None, copy: bool = False,
@@ -108,7 +108,7 @@ def extend(
         method: "linear", "ntk", "ntk-by-parts", "yarn", "llama3", "longrope" or "base"; "auto"
             measures them all on the model, "search" looks for divisors of its own.
         for_engine: take only a schedule that this engine can serve, and say how.
-        factors, base, headroom: numbers of a named method, as `ropewalk extend -h` has them.
+        factors, rope_theta, headroom: numbers of a named method, as `ropewalk extend -h` has them.
         lengths, depths, trials: where "auto" and "search" ask, and of how many documents.
         minutes, tries: bounds of what is measured.
         text: a file of short text whose loss is watched.
@@ -134,10 +134,10 @@ def extend(
 
     asked = listed(lengths)
     settings = ExtendSettings(
-        named(model, "extend"), tokens(to, "--to"), method, for_engine, path(factors), base,
-        headroom, () if asked is None else parse_lengths(asked), depths_of(depths), trials, tries,
-        seconds(minutes), seed, path(text), path(out), "copy" if copy else "link", gguf, force,
-        path(work), device, dtype, command,
+        named(model, "extend"), tokens(to, "--to"), method, for_engine, path(factors),
+        rope_theta, headroom, () if asked is None else parse_lengths(asked), depths_of(depths),
+        trials, tries, seconds(minutes), seed, path(text), path(out),
+        "copy" if copy else "link", gguf, force, path(work), device, dtype, command,
     )  # fmt: skip
     if method in ("auto", "search"):
         check_can_hold(settings.work or RUNS, "--work")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ropewalk.cli.table.options import AsJson, at_work, model_of, print_answer
+from ropewalk.cli.table.options import AsJson, Tensor, at_work, model_of, print_answer
 
 ROWS = "New rows"
 """The group of options that say how many rows there are to be, and what they are made from."""
@@ -67,6 +67,7 @@ def resize_command(
     share: Share = 0.01,
     seed: Seed = 0,
     drop: Drop = False,
+    tensor: Tensor = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the checkpoint with rows for new tokens, or with more or fewer rows, as a new folder.
@@ -86,6 +87,7 @@ def resize_command(
         share=share,
         seed=seed,
         drop=drop,
+        tensor=tensor,
     )
     with at_work("writing the checkpoint"):
         found = resize_checkpoint(model_of(context), out, options)
