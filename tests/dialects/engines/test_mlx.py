@@ -139,3 +139,14 @@ def test_published_files_are_rotated_as_the_row_says(published: dict[str, Any]) 
     beside = {key: value for key, value in small.items() if key in mlx_models.required(file)}
     layers = {key: small[key] for key in ("num_hidden_layers", "layer_types") if key in config}
     assert list(differences({**beside, **config, **layers})) == []
+
+
+def test_every_model_file_of_the_table_has_a_row_whatever_came_of_it() -> None:
+    table = mlx_table.read()
+    for name in [*table["files"], *table["remapped"]]:
+        config = {
+            "model_type": name, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100,
+            "num_hidden_layers": 2, "max_position_embeddings": 4096, "rope_theta": 10_000.0,
+        }  # fmt: skip
+        views = engine_views(read_config(config))
+        assert all(view.rules or view.claim for view in views if view.engine == "mlx-lm"), name

@@ -35,6 +35,8 @@ def entry(model_type: str) -> Entry | str:
         return f"does not load it: mlx-lm {table['version']} has no model file for {model_type}"
     if "unknown" in found:
         return "its model file for this type could not be measured"
+    if "stops" in found and "needs" not in found:
+        return f"its model file for this type {found['stops']}"
     if found.get("rotates") is False:
         return "its model file for this type rotates nothing that could be seen"
     return found
