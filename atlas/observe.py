@@ -117,7 +117,8 @@ def _layer(call: Call, twin: Call, number: int, at: list[int]) -> LayerSeen:
     sinks = any(call.rest.get(name) is not None for name in ("s_aux", "sinks"))
     softcap = call.rest.get("softcap")
     scale = 1.0 if call.scaling is None else call.scaling * math.sqrt(channels)
-    scale *= _scaled_before(call)
+    # Of the twin: an amplitude multiplies the query too.
+    scale *= _scaled_before(twin)
     found = LayerSeen(
         layer=number if call.layer is None else call.layer,
         channels=channels,

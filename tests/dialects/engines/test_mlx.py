@@ -145,7 +145,7 @@ def test_every_model_file_of_the_table_has_a_row_whatever_came_of_it() -> None:
     table = mlx_table.read()
     for name in [*table["files"], *table["remapped"]]:
         config = {
-            "model_type": name, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100,
+            "model_type": name, "hidden_size": 512, "num_attention_heads": 4, "vocab_size": 100,
             "num_hidden_layers": 2, "max_position_embeddings": 4096, "rope_theta": 10_000.0,
         }  # fmt: skip
         views = engine_views(read_config(config))

@@ -1,8 +1,8 @@
-"""exllamav3, CTranslate2 and mistral.rs, as far as each was measured.
+"""exllamav3, CTranslate2 and mistral.rs, as far as anything is known of them.
 
-exllamav3 1.6.5: its rotary class (`util/rope.py`) called on its own. CTranslate2 4.8.5: logits of
-converted models beside transformers'. mistral.rs 0.9.5: next-token probabilities of a Llama. None
-of the three was measured on GGUF files or with latent attention.
+exllamav3 1.6.5: read from its rotary class (`util/rope.py`). CTranslate2 4.8.5: logits of converted
+models beside transformers'. mistral.rs 0.9.5: next-token probabilities of a Llama. The rows rest on
+few files; `make engines` reads them anew. Nothing is known of GGUF files and latent attention.
 """
 
 from __future__ import annotations
