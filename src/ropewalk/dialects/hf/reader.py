@@ -113,7 +113,7 @@ def _read(
         spec = _rotary_spec(family, family.facts, tokenizer, notes)
     else:
         spec = _unrotated_spec(family, family.facts, tokenizer, notes)
-    remark_on_unread(family.config, notes, latent=family.latent)
+    remark_on_unread(family.config, family.model_type, notes, latent=family.latent)
     spec = replace(spec, findings=tuple(notes.findings))
     source = ConfigSource(
         kind=kind,
