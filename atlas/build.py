@@ -32,7 +32,6 @@ SCALE_KEYS = (
     "attn_scale",
     "scale_attn",
 )
-HEAD_KEYS = ("head_dim",)
 NESTED = {
     "full_attention": {"rope_type": "default", "rope_theta": 77_777.0},
     "sliding_attention": {"rope_type": "default", "rope_theta": 55_555.0},

@@ -102,9 +102,9 @@ def _fit(
         a, b = part[..., 0::2], part[..., 1::2]
     z = torch.complex(a, b)
     # Over heads, (positions, pairs).
-    turned = (z * z[:, :1].conj()).sum(0)
+    products = (z * z[:, :1].conj()).sum(0)
     inv_freq = torch.zeros(z.shape[-1], dtype=torch.float64)
-    for position, there in list(zip(position_ids, turned, strict=True))[1:]:
+    for position, there in list(zip(position_ids, products, strict=True))[1:]:
         guess = inv_freq * position
         # What fp32 leaves of an angle grows with it; a nearer position has said more.
         off = (there * torch.polar(torch.ones_like(guess), -guess)).angle()
