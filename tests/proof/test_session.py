@@ -107,7 +107,7 @@ CHEAP: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"rope": "sideways:2"}, UsageError, "sideways"),
     ({"depths": (1.5,)}, LengthError, "150 %"),
     ({"model": "no-such-model"}, UsageError, "no-such-model"),
-    ({"out": Path("/dev/null/run")}, StoreError, "/dev/null/run"),
+    ({"out": Path("/dev/null/run")}, UsageError, "/dev/null is a file"),
 ]
 
 

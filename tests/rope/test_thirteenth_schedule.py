@@ -58,6 +58,8 @@ MUST_DECIDE = {
     "dialects/engines/vllm.py",
     "dialects/engines/mlx.py",
     "dialects/engines/llamacpp.py",
+    "dialects/engines/lmdeploy.py",
+    "dialects/engines/sglang.py",
     "dialects/hf/terms.py",
     "dialects/gguf/write.py",
     "dialects/llamacpp.py",

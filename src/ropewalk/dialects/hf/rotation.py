@@ -214,7 +214,8 @@ def read_dims(
         return Dims(None, None, "qk_rope_head_dim is missing")
     head, head_source = _head_dim(config, facts, notes, local=local)
     fixed = config.count("rotary_dim")
-    if fixed is not None and (facts.fixed_schedule or facts.base is None):
+    reads = facts.fixed_schedule or facts.base is None or "rotary_dim" in facts.partial_keys
+    if fixed is not None and reads:
         return _checked(Dims(head, fixed, config.name("rotary_dim")), config)
     if fixed is not None:
         notes.note("unread-rotary-dim", f"{config.name('rotary_dim')} is not read by this family")

@@ -61,6 +61,9 @@ def remark_on_unread(config: Section, model_type: str, notes: Notes, *, latent: 
     for key, value in list(config.values.items()):
         if key in config.asked or key in HARMLESS or value in (None, False, [], {}, ""):
             continue
+        if isinstance(key, str) and key.startswith("ropewalk_"):
+            # What this package wrote there itself.
+            continue
         if not isinstance(key, str) or not BEARS.search(key.lower()):
             continue
         if key in BESIDE_KINDS and config.has("layer_types"):
