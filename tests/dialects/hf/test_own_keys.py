@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import ropewalk
 from ropewalk.dialects.hf import read_config
 from ropewalk.findings import audit
 from ropewalk.rope.frequencies import frequencies
@@ -192,6 +193,30 @@ def test_baichuan_has_alibi_at_13b_and_rotates_at_7b() -> None:
     assert layers(spec("baichuan-13b"), AlibiSpec) == list(range(40))
     ((_, encoding),) = spec("baichuan-7b").rotary_groups()
     assert (encoding.rope_theta, encoding.rotary_dim) == (10_000.0, 128)
+
+
+@pytest.mark.parametrize("model_type", ["bert", "roberta", "xlm-roberta"])
+def test_an_encoders_alibi_is_symmetric(model_type: str) -> None:
+    found = spec("jina-alibi", model_type=model_type)
+    assert layers(found, AlibiSpec) == list(range(12))
+    assert "alibi-both-ways" in {each.code for each in found.findings}
+
+
+@pytest.mark.parametrize(("rows", "usable"), [(514, 512), (8194, 8192)])
+def test_rows_that_serve_no_position_are_counted_in_the_key_and_not_in_the_length(
+    rows: int, usable: int
+) -> None:
+    config = {
+        "model_type": "roberta", "hidden_size": 64, "num_attention_heads": 4,
+        "num_hidden_layers": 2, "max_position_embeddings": rows,
+    }  # fmt: skip
+    options = ropewalk.convert(config, "vllm").options
+    assert options is not None
+    assert options.endswith(f"--max-model-len {usable}")
+    assert f'"max_position_embeddings": {rows}' in options
+    written = ropewalk.convert(config, "hf4").config
+    assert written is not None
+    assert written["max_position_embeddings"] == rows
 
 
 def test_the_original_length_of_dual_chunk_attention_stands_in_its_key() -> None:

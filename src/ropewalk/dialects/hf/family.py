@@ -165,6 +165,12 @@ def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
     if model_type == "falcon" and config.flag("alibi"):
         return AlibiFacts(claimed=2048)
     if kind == "alibi" or (facts is None and config.flag("alibi")):
+        if isinstance(facts, LearnedFacts) and model_type in ENCODERS:
+            notes.note(
+                "alibi-both-ways",
+                f"{model_type} is an encoder: its ALiBi is symmetric, a penalty for the distance "
+                "to either side",
+            )
         return AlibiFacts(claimed=None)
     if _rotates_nothing(config, model_type):
         if facts is None:
@@ -220,6 +226,11 @@ NULL_IS_NONE = frozenset({"olmo_hybrid"})
 
 ZERO_IS_USUAL = frozenset({"glm5_next_text"})
 """Families of latent attention whose class rotates no channel where the file says nothing."""
+
+ENCODERS = frozenset(
+    "bert roberta xlm-roberta camembert distilbert electra albert ernie mobilebert".split()
+)
+"""Types that attend both ways."""
 
 BAICHUAN_13B = 5120
 """The width at which Baichuan's code goes from rotary encoding to ALiBi."""

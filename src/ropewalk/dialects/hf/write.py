@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from ropewalk.dialects.hf.defaults import RotaryFacts
+from ropewalk.dialects.hf.defaults import Facts, LearnedFacts, RotaryFacts
 from ropewalk.dialects.hf.family import ConfigSource, Family
 from ropewalk.dialects.hf.layers import SLIDING, read_layers
 from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS, CONVERTER_LENGTH, ORIGINAL
@@ -88,7 +88,7 @@ def _written(
             _refuse_by_family(rotary, family, dialect)
         if not family.facts.fixed_schedule:
             _Writer(spec, text, family, family.facts, dialect, version, both=both).write()
-    _write_claim(spec, text)
+    _write_claim(spec, text, family.facts)
     if spec.extended is not None:
         whole[RECORD] = record_values(spec.extended)
     found = read_again(source, whole)
@@ -139,11 +139,14 @@ def _refuse_by_family(rotary: RotarySpec, family: Family, dialect: Dialect) -> N
         )
 
 
-def _write_claim(spec: PositionSpec, text: Json) -> None:
+def _write_claim(spec: PositionSpec, text: Json, facts: Facts | None) -> None:
     """The claimed length, under the key that the file has for it."""
     tokens = spec.claimed.tokens
     if tokens is None:
         return
+    if isinstance(facts, LearnedFacts) and facts.offset_counted:
+        # RoBERTa's key counts rows that serve no position.
+        tokens += facts.offset
     key = next((k for k in CLAIMED_KEYS if text.get(k) is not None), None)
     if key is not None or spec.claimed.stated:
         text[key or "max_position_embeddings"] = tokens
