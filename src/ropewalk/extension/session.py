@@ -243,7 +243,7 @@ def _bench(
     known = stated(files) or Stated()
     bench = Bench(
         loaded.model, tokens, before, facts, folder, seed=settings.seed, text=ids,
-        sharing=known.sharing or Sharing.NESTED, on_event=tell.event,
+        sharing=known.sharing or Sharing.BRANCHES, on_event=tell.event,
     )  # fmt: skip
     return bench, folder
 

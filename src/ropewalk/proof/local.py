@@ -14,7 +14,8 @@ from ropewalk.models.dtypes import dtype_word
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import as_loaded, install, schedule_at, schedule_fingerprint
-from ropewalk.proof.ask import Alone, Shared
+from ropewalk.proof.ask import Alone
+from ropewalk.proof.branching import Branching
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.plan import CostModel
@@ -133,7 +134,7 @@ class LocalModel(OpenedModel):
         if self._sharing is None:
             regime = lambda length: schedule_at(self.spec, length)  # noqa: E731
             self._sharing = SharingLocal(self.model, self.tokens, **told, regime=regime)
-        return Shared(self._sharing)
+        return Branching(self._sharing)
 
     def _pace(self) -> float:
         """Seconds that _PACED tokens take, read here and now."""

@@ -147,6 +147,12 @@ def draw_needle(random: Random, others: Sequence[Fact] = ()) -> Fact:
             return Fact(PASS_KEY, key, value)
 
 
+FACTS_FOLLOW = (
+    "A long report follows. Some lines in it state facts, one of which will be asked for at the "
+    "end."
+)
+"""What a report with facts of many kinds begins with."""
+
 _DRAWS = 40
 """Values tried of a kind, before the next one takes its turn."""
 

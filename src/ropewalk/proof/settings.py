@@ -4,8 +4,6 @@ A model that was trained on one kind of question says little when it is asked an
 `config.json` may hold an object `ropewalk_prove` with any of
 
     tasks    what the model was trained to find: names of `ropewalk.proof.tasks`
-    sharing  what its prompts were like: "none", "prefix" (a needle of its own for each prompt) or
-             "nested" (many facts in a document)
     lengths  the lengths to ask, tokens
 
 No engine reads it, and transformers keeps it. What a user names always goes before it.
@@ -181,11 +179,11 @@ class ProofSettings:
     """What to prove and how. Lengths in tokens, depths as shares from 0 to 1.
 
     `lengths` empty: doubling from 1,024 up to the claimed length. `trials` None: DEFAULT_TRIALS,
-    or DEFAULT_DOCUMENTS when nested. `rope` names another schedule (`ropewalk.rope.override`),
+    or DEFAULT_DOCUMENTS for branches. `rope` names another schedule (`ropewalk.rope.override`),
     `haystack` a text file or folder, `out` the run folder. `minutes` after the start no prompt is
     begun that would not be answered by then. `endpoint` says where and how a model named
-    "openai:NAME" is asked. `sharing` None: nested where the model can. `calibrate` None: short
-    where that costs less than nesting saves. `price` is that of a million prompt tokens,
+    "openai:NAME" is asked. `sharing` None: branches where the model can. `calibrate` None: short
+    where that costs less than branches save. `price` is that of a million prompt tokens,
     `dry_run` stops before the first prompt. `tasks` are names of `ropewalk.proof.tasks`,
     `suite` a set of them, and none of them what the model's files name, or else single;
     `documents` (a folder) and `questions` (JSONL) make the task "documents", asked beside them, or
@@ -247,28 +245,30 @@ class ProofSettings:
             raise UsageError(
                 "the task documents needs --documents FOLDER and --questions FILE.jsonl"
             )
-        if self.sharing is Sharing.NESTED and (reason := self.not_nested()):
-            raise UsageError(f"--sharing nested cannot be: {reason}")
+        if self.sharing is Sharing.BRANCHES and (reason := self.not_branched()):
+            raise UsageError(f"--sharing branches cannot be: {reason}")
         calibrated = self.calibrate not in (None, Calibrate.OFF)
-        if calibrated and self.sharing not in (None, Sharing.NESTED):
+        if calibrated and self.sharing not in (None, Sharing.BRANCHES):
             raise UsageError(
-                f"--calibrate {self.calibrate} is for nested prompts: with --sharing "
-                f"{self.sharing} there is nothing to calibrate"
+                f"--calibrate {self.calibrate} is for branches: with --sharing {self.sharing} there "
+                "is nothing to calibrate"
             )
 
-    def not_nested(self) -> str:
-        """Why these prompts cannot be nested, whatever the model; "" where they can."""
+    def not_branched(self) -> str:
+        """Why these prompts cannot be branches, whatever the model; "" where they can."""
         if self.distractors:
-            return "distractors stand beside one needle, and a document has many"
+            return (
+                "distractors stand at places of their own, and a haystack has a gap for one needle"
+            )
         if "single" not in self.all_tasks:
-            return "only the task single has facts for a document"
+            return "only the task single hides one needle in a haystack of others' gaps"
         return ""
 
     def trials_of(self, sharing: Sharing) -> int:
         """Trials of each cell under a way of sharing."""
         if self.trials is not None:
             return self.trials
-        return DEFAULT_DOCUMENTS if sharing is Sharing.NESTED else DEFAULT_TRIALS
+        return DEFAULT_DOCUMENTS if sharing is Sharing.BRANCHES else DEFAULT_TRIALS
 
     @property
     def further(self) -> UntilCertain | None:
@@ -287,11 +287,6 @@ class ProofSettings:
 
 
 KEY = "ropewalk_prove"
-_SHARED = {
-    Sharing.NONE: "one pass key per prompt",
-    Sharing.PREFIX: "one pass key per prompt",
-    Sharing.NESTED: "many facts in one document",
-}
 
 
 @short
@@ -300,7 +295,6 @@ class Stated:
     """What the files say; empty or None for what they do not."""
 
     tasks: tuple[str, ...] = ()
-    sharing: Sharing | None = None
     lengths: tuple[int, ...] = ()
 
 
@@ -316,7 +310,7 @@ def stated(files: ModelFiles) -> Stated | None:
         return None
     wrong = UsageError(
         f"{files.config_path} holds {KEY}, which says how to prove the model, and it cannot be "
-        'read: it is an object like {"tasks": ["single"], "sharing": "prefix", "lengths": [256]}; '
+        'read: it is an object like {"tasks": ["single"], "lengths": [256]}; '
         "correct it or take it out"
     )
     if not isinstance(found, Mapping):
@@ -325,11 +319,10 @@ def stated(files: ModelFiles) -> Stated | None:
     if not _all(tasks, str) or not _all(lengths, int) or any(each < 1 for each in lengths):
         raise wrong
     try:
-        sharing = None if found.get("sharing") is None else Sharing(found["sharing"])
         names = parse_tasks(",".join(tasks)) if tasks else ()
     except (ValueError, UsageError):
         raise wrong from None
-    return Stated(names, sharing, tuple(lengths))
+    return Stated(names, tuple(lengths))
 
 
 def as_stated(settings: ProofSettings, files: ModelFiles) -> tuple[ProofSettings, tuple[str, ...]]:
@@ -345,21 +338,14 @@ def as_stated(settings: ProofSettings, files: ModelFiles) -> tuple[ProofSettings
     if found.tasks and not said_what:
         filled = replace(filled, tasks=found.tasks)
         taken.append(_named(found.tasks))
-    known = not found.tasks or set(filled.all_tasks) <= set(found.tasks)
-    calibrated = settings.calibrate not in (None, Calibrate.OFF)
-    if found.sharing is not None and settings.sharing is None and known and not calibrated:
-        nested = found.sharing is Sharing.NESTED
-        if not (nested and filled.not_nested()):
-            filled = replace(filled, sharing=found.sharing)
-            taken.append(_SHARED[found.sharing])
     if found.lengths and not settings.lengths:
         filled = replace(filled, lengths=found.lengths)
     said = []
     # What would have been asked anyway is nothing to tell.
-    if taken and (filled.all_tasks, filled.sharing) != (settings.all_tasks, settings.sharing):
+    if taken and filled.all_tasks != settings.all_tasks:
         said.append(
             f"asked what its files ({KEY}) say that it was trained on: {', '.join(taken)}; --task "
-            "and --sharing ask otherwise"
+            "asks otherwise"
         )
     if filled.lengths != settings.lengths:
         lengths = _listed([f"{each:,}" for each in found.lengths])
@@ -375,8 +361,6 @@ def _unknown(settings: ProofSettings, found: Stated) -> str:
     others = [name for name in settings.all_tasks if name not in found.tasks]
     if found.tasks and others:
         parts.append(_named(others))
-    if found.sharing in (Sharing.NONE, Sharing.PREFIX) and settings.sharing is Sharing.NESTED:
-        parts.append("documents with many facts, as --sharing nested asks them")
     return " and ".join(parts)
 
 

@@ -208,10 +208,10 @@ Evidence = Independent | SharedDocuments | Repeated
 def evidence_of(sharing: str, *, looks: str = "one") -> Evidence:
     """What answers are worth under a way of sharing prompts and of looking at them.
 
-    `sharing`: "none", "prefix" or "nested"; `looks`: "one", or "many" for a run that is looked
+    `sharing`: "none", "prefix" or "branches"; `looks`: "one", or "many" for a run that is looked
     at after every trial to say whether it needs another.
     """
-    kind = SharedDocuments() if sharing == "nested" else Independent()
+    kind = SharedDocuments() if sharing == "branches" else Independent()
     return Repeated(kind) if looks == "many" else kind
 
 

@@ -1,0 +1,423 @@
+"""Haystacks with gaps: a trial's text without needles, and where each needle would stand in it.
+
+The prompt of a length is the haystack's beginning up to that length and a question behind it. At
+every depth of every length a gap of position ids is left, as long as a needle: the haystack is read
+once for all prompts of a trial, a needle is read in its gap, and its question sees the haystack and
+this needle alone. Needles of other cells are not there, so that none competes with it, and a cell
+has the very needle that its prompt alone has. The needle of depth 1 stands right before its
+question, beside the haystack. A few words between haystack and question make up the last tokens of
+a length.
+
+A length counts position ids, those of the gaps too. The token ids of a prompt are the tokenizer's
+own for its text. So at the cut, where one goes on with a sentence and the other with the question,
+ids may differ from one token earlier than the texts do.
+
+Places are in position ids from the first of the haystack. A needle at depth d of a haystack of h
+positions begins at d * (h - the gap's own).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from ropewalk.errors import LengthError
+from ropewalk.proof.cells import Branch, Cell, Control, Gapped, Prompt
+from ropewalk.proof.haystack import (
+    LONGEST_FILLER,
+    SHORTEST_FILLER,
+    GeneratedHaystack,
+    TextHaystack,
+    Without,
+    pieces,
+)
+from ropewalk.proof.needles import Problem
+from ropewalk.proof.plan import Make, lay_first
+from ropewalk.proof.prompt import PromptFrame, PromptMaker, leaks
+from ropewalk.proof.tokens import shared_start
+from ropewalk.short import short
+
+TOLERANCE = 0.02
+"""How far, as a share of a length, a needle may be from the depth it is asked for, where another
+length's gap is. Never more than a quarter of the step between depths."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class GapPlaces:
+    """Places that ascend, and which of them is meant by a length and a depth below 1."""
+
+    places: tuple[int, ...]
+    of: Mapping[tuple[int, float], int]
+
+
+def plan_places(rooms: Mapping[int, int], depths: Sequence[float], gap: int) -> GapPlaces:
+    """The places that all depths below 1 need at all lengths, as few as the tolerance allows.
+
+    `rooms` says how many positions of haystack a length has, `gap` how many of them a needle takes.
+    Shorter lengths choose first: there a few tokens are more of a depth.
+    """
+    inner = sorted(depth for depth in depths if depth < 1)
+    steps = [b - a for a, b in zip(inner, [*inner[1:], 1.0], strict=True)]
+    share = min([TOLERANCE, *(step / 4 for step in steps)])
+    places: list[int] = []
+    chosen: dict[tuple[int, float], int] = {}
+    for length in sorted(rooms):
+        taken: set[int] = set()
+        for depth in inner:
+            wanted = round(depth * max(0, rooms[length] - gap))
+            near = [p for p in places if abs(p - wanted) <= share * rooms[length]]
+            free = [p for p in near if p not in taken]
+            place = min(free, key=lambda p: (abs(p - wanted), p), default=wanted)
+            if place not in places:
+                places.append(place)
+            taken.add(place)
+            chosen[length, depth] = place
+    order = sorted(places)
+    index = {place: i for i, place in enumerate(order)}
+    return GapPlaces(tuple(order), {key: index[place] for key, place in chosen.items()})
+
+
+_ATTEMPTS, _MOST_ATTEMPTS = 12, 36
+_SENTENCES_CUT = 4
+"""The most sentences that a haystack is cut earlier, where no words fill what is left."""
+_MARGIN = 400
+"""Tokens that a haystack goes on beyond what its longest prompt can need: of a user's text they
+are what the last gap is filled with, and it takes several sentences to find one that fits."""
+_TEXTS_TRIED = 4
+"""Draws of a haystack, before its cells are given up."""
+_LOOKED_AT = 3
+"""Haystacks that must all be too short before a length is."""
+_SLACK = 10
+"""Tokens left behind the last gap of a prompt: counts of single sentences are off by a few, and
+the words that make up the length need room."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class LaidHaystack:
+    """A trial's text: sentences, the tokens before each, and before which of them a gap is.
+
+    `at` are indices of `sentences`, by place; `starts` the index in `text` of the token with which
+    each of those sentences begins, behind the frame. `secret` is what the text must not name.
+    """
+
+    sentences: tuple[str, ...]
+    edges: tuple[int, ...]
+    places: GapPlaces
+    at: tuple[int, ...]
+    text: Gapped
+    begins: int
+    secret: tuple[str, ...]
+
+    def edge(self, end: int) -> int:
+        """Positions of the first `end` sentences, with the gaps before them."""
+        return self.edges[end] + self.text.size * self.gaps(end)
+
+    def gaps(self, end: int) -> int:
+        """How many gaps are before the last of the first `end` sentences, or further before."""
+        return bisect_right(self.at, end - 1)
+
+    def end(self, room: int) -> int:
+        """How many sentences are the longest beginning of at most `room` positions; -1 for none.
+
+        What is left can be filled: it is nothing, or enough for a short sentence.
+        """
+        end = bisect_right(range(len(self.edges)), room, key=self.edge) - 1
+        while end >= 0 and 0 < room - self.edge(end) < SHORTEST_FILLER:
+            end -= 1
+        return end
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class GappedMaker:
+    """Lays out prompts in haystacks with gaps, for cells of `lengths` and `depths`.
+
+    `single` lays out what is asked alone, and lends its tokenizer, seed, haystack and style. Equal
+    settings, equal prompts.
+    """
+
+    single: PromptMaker
+    lengths: tuple[int, ...]
+    depths: tuple[float, ...]
+    _kept: dict[int, LaidHaystack | LengthError] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def __call__(self, cell: Cell) -> Prompt:
+        """The prompt of a cell; cells of other tasks, and needles alone, are laid out alone.
+
+        Raises LengthError when a length cannot hold its gaps, or the user's text ends.
+        """
+        if cell.task != "single" or cell.control is Control.NEEDLE_ONLY:
+            return self.single(cell)
+        haystack = self.haystack(cell.trial)
+        if cell.control is Control.NO_NEEDLE or cell.depth == 1:
+            return self._finish(cell, haystack, None)
+        return self._finish(cell, haystack, haystack.places.of[cell.length, cell.depth])
+
+    def independent(self, cell: Cell) -> Prompt:
+        """The same needle asked at the same length and depth, by a prompt of its own.
+
+        Raises LengthError as PromptMaker does.
+        """
+        return self.single(cell)
+
+    def problem(self, cell: Cell) -> Problem:
+        """What a cell asks for: what its prompt alone would."""
+        return next(self.single.drawn(cell))
+
+    def haystack(self, trial: int) -> LaidHaystack:
+        """The text of a trial, kept. Raises LengthError where the user's text is too short."""
+        if trial not in self._kept:
+            self._kept[trial] = self._drawn(trial)
+        kept = self._kept[trial]
+        if isinstance(kept, LengthError):
+            raise kept
+        return kept
+
+    def _drawn(self, trial: int) -> LaidHaystack | LengthError:
+        """The first of some draws that can be laid out; else what stands against the first."""
+        errors = []
+        for number in range(_TEXTS_TRIED):
+            try:
+                return self._lay_out(trial, number)
+            except LengthError as error:
+                errors.append(error)
+        return errors[0]
+
+    def _cells(self, trial: int) -> Iterable[Cell]:
+        """The cells of a trial that hide a needle in its haystack, or must find none there."""
+        for length in self.lengths:
+            yield from (Cell(length, depth, trial) for depth in self.depths)
+            yield Cell(length, 1.0, trial, Control.END)
+            yield Cell(length, 0.0, trial, Control.NO_NEEDLE)
+
+    def _lay_out(self, trial: int, number: int) -> LaidHaystack:
+        """Draw a trial's text and leave a gap at each place, between sentences."""
+        single, count = self.single, self.single.tokens.inner
+        problems = {cell: self.problem(cell) for cell in self._cells(trial)}
+        # Keys and values differ in what they take: a gap holds any of them.
+        gap = max(count(each.hidden[0].sentence) for each in problems.values())
+        around = max(self._frame(each).tokens for each in problems.values())
+        secret = tuple(text for each in problems.values() for text in each.secret)
+        rooms = {length: length - around for length in self.lengths}
+        places = plan_places(rooms, self.depths, gap)
+        name = f"{single.seed}/single/{trial}" + (f"/{number}" if number else "")
+        source = Without(single.haystack(Random(name)), secret)
+        laid, edges, at = list[str](), [0], list[int]()
+        latest = self._latest(places, rooms, gap)
+        needed = max(rooms.values())
+        for sentence in source.sentences():
+            size = count(sentence)
+            here = edges[-1] + gap * len(at)
+            # A gap goes to the boundary nearest to its place, on either side, at which its needle
+            # is whole in the shortest prompt that asks for it.
+            while len(at) < len(places.places) and (
+                places.places[len(at)] <= here + size / 2 or latest[len(at)] < here + size
+            ):
+                at.append(len(laid))
+                here += gap
+            if here >= needed + _MARGIN:
+                break
+            laid.append(sentence)
+            edges.append(edges[-1] + size)
+        held = edges[-1] + gap * len(at)
+        if held < needed or len(at) < len(places.places):
+            raise LengthError(
+                f"the haystack holds {held} tokens of sentences, gaps included; a length of "
+                f"{max(self.lengths)} needs {needed}: give more text, or shorter lengths"
+            )
+        frame = self._frame(next(iter(problems.values())))
+        text, begins = self._tokenised(frame, laid, at, gap)
+        return LaidHaystack(tuple(laid), tuple(edges), places, tuple(at), text, begins, secret)
+
+    def _tokenised(
+        self, frame: PromptFrame, laid: list[str], at: list[int], gap: int
+    ) -> tuple[Gapped, int]:
+        """The ids of frame and text with the gaps among them, and where the text begins."""
+        ids = self.single.tokens.encode(frame.before + " ".join(laid), special=frame.special)
+        begins = self.single.framer.begins
+        gaps = {index: begins(frame, laid, index, ids) for index in dict.fromkeys(at)}
+        starts = tuple(gaps[index] for index in at)
+        return Gapped(tuple(ids), starts, gap), begins(frame, laid, 0, ids)
+
+    def _latest(self, places: GapPlaces, rooms: Mapping[int, int], gap: int) -> list[int]:
+        """By place, the last position its gap can begin with for all needles to be whole."""
+        shortest = [max(rooms.values())] * len(places.places)
+        for (length, _), place in places.of.items():
+            shortest[place] = min(shortest[place], rooms[length])
+        latest: list[int] = []
+        following = max(rooms.values())
+        for room in reversed(shortest):
+            following = min(room - _SLACK, following) - gap
+            latest.insert(0, following)
+        return latest
+
+    def _frame(self, problem: Problem) -> PromptFrame:
+        return self.single.framer(problem, self.single.task("single").introduction)
+
+    def _finish(self, cell: Cell, haystack: LaidHaystack, place: int | None) -> Prompt:
+        """The haystack's beginning, some words to fill, and the question: `length` in all.
+
+        `place` is which gap the needle goes to, None where to none: then it stands last in the
+        prompt, or nowhere without a needle.
+        """
+        problem = self.problem(cell)
+        needle, frame = problem.hidden[0].sentence, self._frame(problem)
+        count = self.single.tokens.inner
+        nowhere = cell.control is Control.NO_NEEDLE
+        beside = [needle] if place is None and not nowhere else []
+        index = None if place is None else haystack.at[place]
+        room = cell.length - frame.tokens - sum(map(count, beside))
+        fillers = self._fillers(cell, haystack)
+        best: _Laid | None = None
+        # Among endless words those that fit are found in the end; a text may have none.
+        attempts = _ATTEMPTS if self.single.sentences is not None else _MOST_ATTEMPTS
+        for attempt in range(attempts):
+            # Where no words come to what is left, more is left by cutting a sentence earlier.
+            earlier = min(attempt // 4, _SENTENCES_CUT)
+            end = max(haystack.end(room) - earlier, 0 if index is None else index + 1)
+            if haystack.edge(end) > room:
+                break
+            filling = fillers(end, room - haystack.edge(end))
+            tried = self._tried(frame, haystack, _Parts(end, filling, beside, index, needle))
+            missing = cell.length - tried.asked_at - frame.budget
+            if not leaks(haystack.secret, filling):
+                if missing >= 0 and (best is None or missing < best.missing):
+                    best = _Laid(missing, tried)
+                if missing == 0:
+                    break
+            room += missing
+        if best is None or best.missing > LONGEST_FILLER:
+            raise LengthError(
+                f"a length of {cell.length} tokens cannot hold the gaps of {len(self.depths)} "
+                "depths in one haystack, or the haystack ends there; give longer or fewer lengths, "
+                "fewer depths, more text, or --sharing prefix"
+            )
+        laid = best.laid
+        return Prompt(
+            cell=cell,
+            token_ids=tuple(laid.ids),
+            value_ids=frame.value_ids,
+            needle_start=-1 if nowhere else laid.start,
+            depth=0.0 if nowhere else self._depth(haystack, laid),
+            key=problem.key,
+            value=problem.value,
+            distractors=(),
+            text=laid.text,
+            budget=frame.budget,
+            branch=laid.branch,
+        )
+
+    def _tried(self, frame: PromptFrame, haystack: LaidHaystack, parts: _Parts) -> _Tried:
+        """The ids of a prompt and how they lie in the haystack's.
+
+        Raises LengthError for a tokenizer that joins a needle with what stands beside it.
+        """
+        framer, text = self.single.framer, haystack.text
+        own = haystack.sentences[: parts.end]
+        laid = [*own, *parts.filling, *parts.beside]
+        start = at = None
+        size = 0
+        if parts.index is not None:
+            laid.insert(parts.index, parts.needle)
+            at = text.gaps[haystack.at.index(parts.index)]
+        words = frame.before + " ".join(laid) + frame.after
+        ids = self.single.tokens.encode(words, special=frame.special)
+        if at is not None and parts.index is not None:
+            size = framer.begins(frame, laid, parts.index + 1, ids) - at
+            start = at
+            if ids[:at] != list(text.token_ids[:at]) or size > text.size:
+                raise LengthError(
+                    f"this tokenizer joins {parts.needle!r} with the text before it, so that it "
+                    "cannot be read in a gap; --sharing prefix reads it in its place"
+                )
+        elif parts.beside:
+            start = framer.begins(frame, laid, len(laid) - 1, ids)
+        done = at or 0
+        cut = done + shared_start(ids[done + size :], text.token_ids[done:])
+        # What the haystack goes on with may happen to be the question's first token, or a gap.
+        following = haystack.at[haystack.gaps(parts.end) :][:1]
+        most = text.gaps[haystack.at.index(following[0])] - 1 if following else cut
+        cut = min(cut, most)
+        return _Tried(ids, words, Branch(text, cut, at, size), -1 if start is None else start)
+
+    def _depth(self, haystack: LaidHaystack, laid: _Tried) -> float:
+        """Which share of the haystack's positions stands before the needle."""
+        text, branch = haystack.text, laid.branch
+        first = text.gap(haystack.begins)
+        if branch.at is None:
+            return 1.0
+        start = text.gap(branch.at)
+        behind = text.position(branch.cut) - start - text.size
+        return (start - first) / (start - first + behind) if start > first else 0.0
+
+    def _fillers(self, cell: Cell, haystack: LaidHaystack) -> Callable[[int, int], list[str]]:
+        """fillers(end, tokens): sentences of that many tokens to stand behind the cut `end`.
+
+        Of the user's own text they are what follows there.
+        """
+        count = self.single.tokens.inner
+        if self.single.sentences is not None:
+            return lambda end, tokens: pieces(
+                TextHaystack(haystack.sentences[end:], None), tokens, count
+            )
+        kind = f"{cell.length}/{cell.depth}/{cell.trial}"
+        source = GeneratedHaystack(Random(f"{self.single.seed}/filling/{kind}"))
+        return lambda _, tokens: pieces(source, tokens, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a prompt is made of: `end` sentences of the haystack, words to fill, what is last.
+
+    `index` is the sentence before which the needle goes, None where it goes before none.
+    """
+
+    end: int
+    filling: list[str]
+    beside: list[str]
+    index: int | None
+    needle: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A prompt that was tried: its ids, and how they lie in the haystack."""
+
+    ids: list[int]
+    text: str
+    branch: Branch
+    start: int
+
+    @property
+    def asked_at(self) -> int:
+        """The position behind its last token."""
+        branch = self.branch
+        behind = len(self.ids) - branch.size - branch.cut
+        return branch.haystack.position(branch.cut) + behind
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """A try at a prompt, and how many tokens it falls short."""
+
+    missing: int
+    laid: _Tried
+
+
+def check_gaps(make: Make, lengths: Iterable[int], depths: Sequence[float]) -> None:
+    """Raise LengthError unless every length can hold its gaps, by the first haystack.
+
+    What that one cannot hold, further ones are asked for: needles differ in their tokens. The
+    needle of depth 1 is asked for by a control where that is no depth of the grid.
+    """
+    ends = [(depth, Control.NONE) for depth in depths]
+    ends += [] if 1.0 in depths else [(1.0, Control.END)]
+    for length in lengths:
+        for depth, control in ends:
+            lay_first(make, [Cell(length, depth, trial, control) for trial in range(_LOOKED_AT)])
