@@ -173,7 +173,7 @@ class ProofOptions(TypedDict, total=False):
             COST,
             "--sharing",
             help="What prompts share: none; prefix, the same prompts with shared beginnings read "
-            "once; or branches, a haystack per trial that is read once, and each needle in a gap of it. "
+            "once; or branches, one haystack per trial read once, and each needle in a gap of it. "
             "Default: branches where model and prompts allow it.",
             **options.choice("none", "prefix", "branches"),
         ),

@@ -137,7 +137,8 @@ class Prompt:
 
     `token_ids` ends where the model has to go on; `value_ids` are the tokens it should go on
     with, and `budget` how many tokens are kept free for its answer (never fewer than the value).
-    `length` is the actual count, len(token_ids) + budget, and of a `branch` the gaps' positions too. `needle_start` is the index of the
+    `length` is the actual count, len(token_ids) + budget; of a
+    `branch` with the position ids of the gaps. `needle_start` is the index of the
     needle's first token (-1 without a needle), `depth` the depth it really has. `text` is what
     the tokens say, up to where the model goes on.
     """

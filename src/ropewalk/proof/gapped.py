@@ -34,7 +34,6 @@ from ropewalk.proof.haystack import (
     pieces,
 )
 from ropewalk.proof.needles import Problem
-from ropewalk.proof.plan import Make, lay_first
 from ropewalk.proof.prompt import PromptFrame, PromptMaker, leaks
 from ropewalk.proof.tokens import shared_start
 from ropewalk.short import short
@@ -42,42 +41,67 @@ from ropewalk.short import short
 TOLERANCE = 0.02
 """How far, as a share of a length, a needle may be from the depth it is asked for, where another
 length's gap is. Never more than a quarter of the step between depths."""
+MOST_GAPS = 0.2
+"""The share of a length's haystack that gaps may take. Where more are needed, the same text is read
+again with the others: short lengths need that, and are cheap."""
 
 
 @short
 @dataclass(frozen=True, slots=True)
 class GapPlaces:
-    """Places that ascend, and which of them is meant by a length and a depth below 1."""
+    """Places of the gaps in one reading, ascending, and which of them a length and depth mean."""
 
     places: tuple[int, ...]
     of: Mapping[tuple[int, float], int]
 
+    @property
+    def lengths(self) -> set[int]:
+        """The lengths that this reading serves."""
+        return {length for length, _ in self.of}
 
-def plan_places(rooms: Mapping[int, int], depths: Sequence[float], gap: int) -> GapPlaces:
-    """The places that all depths below 1 need at all lengths, as few as the tolerance allows.
+
+def plan_places(
+    rooms: Mapping[int, int], depths: Sequence[float], gap: int
+) -> tuple[GapPlaces, ...]:
+    """The readings that all depths below 1 need at all lengths, and their places.
 
     `rooms` says how many positions of haystack a length has, `gap` how many of them a needle takes.
-    Shorter lengths choose first: there a few tokens are more of a depth.
+    Longer lengths choose first; a shorter one uses their gaps where they are near enough, and a
+    reading of its own where there would be too many of them for it.
     """
     inner = sorted(depth for depth in depths if depth < 1)
     steps = [b - a for a, b in zip(inner, [*inner[1:], 1.0], strict=True)]
     share = min([TOLERANCE, *(step / 4 for step in steps)])
-    places: list[int] = []
-    chosen: dict[tuple[int, float], int] = {}
-    for length in sorted(rooms):
-        taken: set[int] = set()
+    readings: list[dict[tuple[int, float], int]] = []
+
+    def place_in(reading: dict[tuple[int, float], int], length: int, wanted: int) -> int | None:
+        taken = {place for (other, _), place in reading.items() if other == length}
+        near = [p for p in reading.values() if abs(p - wanted) <= share * rooms[length]]
+        free = [p for p in near if p not in taken]
+        place = min(free, key=lambda p: (abs(p - wanted), p), default=wanted)
+        gaps = {*reading.values(), place}
+        for served in {length, *(other for other, _ in reading)}:
+            most = max(1, int(MOST_GAPS * rooms[served] / gap))
+            if sum(each < rooms[served] for each in gaps) > most:
+                return None
+        return place
+
+    for length in sorted(rooms, reverse=True):
         for depth in inner:
             wanted = round(depth * max(0, rooms[length] - gap))
-            near = [p for p in places if abs(p - wanted) <= share * rooms[length]]
-            free = [p for p in near if p not in taken]
-            place = min(free, key=lambda p: (abs(p - wanted), p), default=wanted)
-            if place not in places:
-                places.append(place)
-            taken.add(place)
-            chosen[length, depth] = place
-    order = sorted(places)
-    index = {place: i for i, place in enumerate(order)}
-    return GapPlaces(tuple(order), {key: index[place] for key, place in chosen.items()})
+            for reading in [*readings, dict[tuple[int, float], int]()]:
+                place = place_in(reading, length, wanted)
+                if place is not None:
+                    break
+            reading[length, depth] = wanted if place is None else place
+            if not any(reading is each for each in readings):
+                readings.append(reading)
+    return tuple(map(_ascending, readings or [{}]))
+
+
+def _ascending(reading: Mapping[tuple[int, float], int]) -> GapPlaces:
+    order = sorted(set(reading.values()))
+    return GapPlaces(tuple(order), {key: order.index(place) for key, place in reading.items()})
 
 
 _ATTEMPTS, _MOST_ATTEMPTS = 12, 36
@@ -88,8 +112,6 @@ _MARGIN = 400
 are what the last gap is filled with, and it takes several sentences to find one that fits."""
 _TEXTS_TRIED = 4
 """Draws of a haystack, before its cells are given up."""
-_LOOKED_AT = 3
-"""Haystacks that must all be too short before a length is."""
 _SLACK = 10
 """Tokens left behind the last gap of a prompt: counts of single sentences are off by a few, and
 the words that make up the length need room."""
@@ -98,10 +120,10 @@ the words that make up the length need room."""
 @short
 @dataclass(frozen=True, slots=True)
 class LaidHaystack:
-    """A trial's text: sentences, the tokens before each, and before which of them a gap is.
+    """A trial's text for one reading: sentences, the tokens before each, and where gaps are.
 
-    `at` are indices of `sentences`, by place; `starts` the index in `text` of the token with which
-    each of those sentences begins, behind the frame. `secret` is what the text must not name.
+    `at` are the indices of the sentences behind gaps, by place; `begins` is the index in `text` of
+    the first sentence's first token. `secret` is what the text must not name.
     """
 
     sentences: tuple[str, ...]
@@ -143,21 +165,33 @@ class GappedMaker:
     single: PromptMaker
     lengths: tuple[int, ...]
     depths: tuple[float, ...]
-    _kept: dict[int, LaidHaystack | LengthError] = field(
+    _kept: dict[int, tuple[LaidHaystack, ...] | LengthError] = field(
         default_factory=dict, repr=False, compare=False
     )
 
     def __call__(self, cell: Cell) -> Prompt:
-        """The prompt of a cell; cells of other tasks, and needles alone, are laid out alone.
+        """The prompt of a cell, without a branch where it is not a branch's.
 
-        Raises LengthError when a length cannot hold its gaps, or the user's text ends.
+        That is so for other tasks and needles alone, where a length is too short for a gap and text
+        around it, and for a tokenizer that joins a needle with what stands beside it. Raises
+        LengthError as PromptMaker does.
         """
         if cell.task != "single" or cell.control is Control.NEEDLE_ONLY:
             return self.single(cell)
-        haystack = self.haystack(cell.trial)
+        try:
+            return self._in_haystack(cell)
+        except LengthError:
+            return self.single(cell)
+
+    def _in_haystack(self, cell: Cell) -> Prompt:
+        readings = self.readings(cell.trial)
         if cell.control is Control.NO_NEEDLE or cell.depth == 1:
-            return self._finish(cell, haystack, None)
-        return self._finish(cell, haystack, haystack.places.of[cell.length, cell.depth])
+            # Behind as few gaps as there are where the length ends.
+            able = [r for r in readings if cell.length in r.places.lengths] or readings[:1]
+            return self._finish(cell, min(able, key=lambda r: len(r.at)), None)
+        key = cell.length, cell.depth
+        (reading,) = (r for r in readings if key in r.places.of)
+        return self._finish(cell, reading, reading.places.of[key])
 
     def independent(self, cell: Cell) -> Prompt:
         """The same needle asked at the same length and depth, by a prompt of its own.
@@ -170,8 +204,11 @@ class GappedMaker:
         """What a cell asks for: what its prompt alone would."""
         return next(self.single.drawn(cell))
 
-    def haystack(self, trial: int) -> LaidHaystack:
-        """The text of a trial, kept. Raises LengthError where the user's text is too short."""
+    def readings(self, trial: int) -> tuple[LaidHaystack, ...]:
+        """A trial's text with the gaps of each reading, kept.
+
+        Raises LengthError where the user's text is too short.
+        """
         if trial not in self._kept:
             self._kept[trial] = self._drawn(trial)
         kept = self._kept[trial]
@@ -179,7 +216,7 @@ class GappedMaker:
             raise kept
         return kept
 
-    def _drawn(self, trial: int) -> LaidHaystack | LengthError:
+    def _drawn(self, trial: int) -> tuple[LaidHaystack, ...] | LengthError:
         """The first of some draws that can be laid out; else what stands against the first."""
         errors = []
         for number in range(_TEXTS_TRIED):
@@ -196,26 +233,43 @@ class GappedMaker:
             yield Cell(length, 1.0, trial, Control.END)
             yield Cell(length, 0.0, trial, Control.NO_NEEDLE)
 
-    def _lay_out(self, trial: int, number: int) -> LaidHaystack:
-        """Draw a trial's text and leave a gap at each place, between sentences."""
+    def _lay_out(self, trial: int, number: int) -> tuple[LaidHaystack, ...]:
+        """Draw a trial's text, and leave the gaps of each reading in it, between sentences."""
         single, count = self.single, self.single.tokens.inner
         problems = {cell: self.problem(cell) for cell in self._cells(trial)}
         # Keys and values differ in what they take: a gap holds any of them.
         gap = max(count(each.hidden[0].sentence) for each in problems.values())
-        around = max(self._frame(each).tokens for each in problems.values())
+        frames = [self._frame(each) for each in problems.values()]
+        around = max(frame.tokens for frame in frames)
         secret = tuple(text for each in problems.values() for text in each.secret)
         rooms = {length: length - around for length in self.lengths}
-        places = plan_places(rooms, self.depths, gap)
         name = f"{single.seed}/single/{trial}" + (f"/{number}" if number else "")
         source = Without(single.haystack(Random(name)), secret)
+        text = [*_taken(source.sentences(), count, max(rooms.values()) + _MARGIN)]
+        return tuple(
+            self._with_gaps(text, places, rooms, gap, frames[0], secret)
+            for places in plan_places(rooms, self.depths, gap)
+        )
+
+    def _with_gaps(
+        self,
+        text: Sequence[str],
+        places: GapPlaces,
+        rooms: Mapping[int, int],
+        gap: int,
+        frame: PromptFrame,
+        secret: tuple[str, ...],
+    ) -> LaidHaystack:
+        """The text of one reading: each gap at the boundary nearest to its place.
+
+        On either side, but so that its needle is whole in the shortest prompt that asks for it.
+        """
         laid, edges, at = list[str](), [0], list[int]()
         latest = self._latest(places, rooms, gap)
-        needed = max(rooms.values())
-        for sentence in source.sentences():
-            size = count(sentence)
+        needed = max(rooms[length] for length in places.lengths or rooms)
+        for sentence in text:
+            size = self.single.tokens.inner(sentence)
             here = edges[-1] + gap * len(at)
-            # A gap goes to the boundary nearest to its place, on either side, at which its needle
-            # is whole in the shortest prompt that asks for it.
             while len(at) < len(places.places) and (
                 places.places[len(at)] <= here + size / 2 or latest[len(at)] < here + size
             ):
@@ -227,13 +281,9 @@ class GappedMaker:
             edges.append(edges[-1] + size)
         held = edges[-1] + gap * len(at)
         if held < needed or len(at) < len(places.places):
-            raise LengthError(
-                f"the haystack holds {held} tokens of sentences, gaps included; a length of "
-                f"{max(self.lengths)} needs {needed}: give more text, or shorter lengths"
-            )
-        frame = self._frame(next(iter(problems.values())))
-        text, begins = self._tokenised(frame, laid, at, gap)
-        return LaidHaystack(tuple(laid), tuple(edges), places, tuple(at), text, begins, secret)
+            raise LengthError(f"the haystack holds {held} tokens, and {needed} are needed")
+        ids, begins = self._tokenised(frame, laid, at, gap)
+        return LaidHaystack(tuple(laid), tuple(edges), places, tuple(at), ids, begins, secret)
 
     def _tokenised(
         self, frame: PromptFrame, laid: list[str], at: list[int], gap: int
@@ -293,11 +343,7 @@ class GappedMaker:
                     break
             room += missing
         if best is None or best.missing > LONGEST_FILLER:
-            raise LengthError(
-                f"a length of {cell.length} tokens cannot hold the gaps of {len(self.depths)} "
-                "depths in one haystack, or the haystack ends there; give longer or fewer lengths, "
-                "fewer depths, more text, or --sharing prefix"
-            )
+            raise LengthError(f"a length of {cell.length} tokens cannot hold its gaps")
         laid = best.laid
         return Prompt(
             cell=cell,
@@ -318,24 +364,23 @@ class GappedMaker:
 
         Raises LengthError for a tokenizer that joins a needle with what stands beside it.
         """
-        framer, text = self.single.framer, haystack.text
-        own = haystack.sentences[: parts.end]
-        laid = [*own, *parts.filling, *parts.beside]
+        framer, text, count = self.single.framer, haystack.text, self.single.tokens.inner
+        laid = [*haystack.sentences[: parts.end], *parts.filling, *parts.beside]
         start = at = None
         size = 0
         if parts.index is not None:
+            at = start = text.gaps[haystack.at.index(parts.index)]
             laid.insert(parts.index, parts.needle)
-            at = text.gaps[haystack.at.index(parts.index)]
         words = frame.before + " ".join(laid) + frame.after
+        if parts.index == 0:
+            # The haystack's first sentence has no space before it, with a needle or without.
+            words = words.replace(f"{parts.needle} ", parts.needle, 1)
         ids = self.single.tokens.encode(words, special=frame.special)
-        if at is not None and parts.index is not None:
-            size = framer.begins(frame, laid, parts.index + 1, ids) - at
-            start = at
-            if ids[:at] != list(text.token_ids[:at]) or size > text.size:
-                raise LengthError(
-                    f"this tokenizer joins {parts.needle!r} with the text before it, so that it "
-                    "cannot be read in a gap; --sharing prefix reads it in its place"
-                )
+        if at is not None:
+            # All but the needle are tokens of the haystack, from which its own are known.
+            size = _inserted(ids, text.token_ids, at, count(parts.needle))
+            if size > text.size:
+                raise LengthError(f"the tokenizer joins {parts.needle!r} with the text around it")
         elif parts.beside:
             start = framer.begins(frame, laid, len(laid) - 1, ids)
         done = at or 0
@@ -369,6 +414,34 @@ class GappedMaker:
         kind = f"{cell.length}/{cell.depth}/{cell.trial}"
         source = GeneratedHaystack(Random(f"{self.single.seed}/filling/{kind}"))
         return lambda _, tokens: pieces(source, tokens, count)
+
+
+def _taken(sentences: Iterable[str], count: Callable[[str], int], tokens: int) -> Iterable[str]:
+    """The first sentences, as many as come to so many tokens."""
+    taken = 0
+    for sentence in sentences:
+        yield sentence
+        taken += count(sentence)
+        if taken >= tokens:
+            return
+
+
+_COMPARED = 24
+"""Tokens behind a needle by which is told where it ends."""
+
+
+def _inserted(ids: Sequence[int], without: Sequence[int], at: int, about: int) -> int:
+    """How many tokens stand in `ids` before the token `at` of a text that is `without` them.
+
+    About so many; more than any gap where the tokens around them are not the text's own.
+    """
+    behind = tuple(without[at : at + _COMPARED])
+    if tuple(ids[:at]) == tuple(without[:at]):
+        for size in sorted(range(max(1, about - 4), about + 5), key=lambda n: abs(n - about)):
+            found = tuple(ids[at + size : at + size + _COMPARED])
+            if found[: len(behind) // 3] == behind[: len(behind) // 3]:
+                return size
+    return len(ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,16 +481,3 @@ class _Laid:
 
     missing: int
     laid: _Tried
-
-
-def check_gaps(make: Make, lengths: Iterable[int], depths: Sequence[float]) -> None:
-    """Raise LengthError unless every length can hold its gaps, by the first haystack.
-
-    What that one cannot hold, further ones are asked for: needles differ in their tokens. The
-    needle of depth 1 is asked for by a control where that is no depth of the grid.
-    """
-    ends = [(depth, Control.NONE) for depth in depths]
-    ends += [] if 1.0 in depths else [(1.0, Control.END)]
-    for length in lengths:
-        for depth, control in ends:
-            lay_first(make, [Cell(length, depth, trial, control) for trial in range(_LOOKED_AT)])

@@ -161,7 +161,7 @@ class PromptMaker:
         )
 
     def drawn(self, cell: Cell) -> Iterator[Problem]:
-        """Problems for a cell without end: the first is what is asked, others where it does not fit."""
+        """Problems for a cell, without end: the first is asked, others where it does not fit."""
         task = self.task(cell.task)
         kind = f"{cell.control}/{cell.task}"
         random = Random(f"{self.seed}/{cell.length}/{cell.depth}/{cell.trial}/{kind}")

@@ -20,7 +20,6 @@ from ropewalk.listener import Listener
 from ropewalk.proof.ask import Asking, ask
 from ropewalk.proof.calibration import ask_both_ways, calibration_plan
 from ropewalk.proof.cells import Calibrate, Cell, Row, Sharing
-from ropewalk.proof.gapped import GappedMaker, check_gaps
 from ropewalk.proof.endpoint.subject import PREFIX
 from ropewalk.proof.facts import (
     RunFacts,
@@ -30,6 +29,7 @@ from ropewalk.proof.facts import (
     with_settings,
     with_sharing,
 )
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.own import Texts
 from ropewalk.proof.plan import (
     CostModel,
@@ -176,10 +176,7 @@ class _Session:
         found = cls(settings, model, tell, planned(settings, lengths, Sharing.NONE), alone)
         found._check_lengths()
         found._decide(lengths)
-        branches = found.able.sharing is Sharing.BRANCHES
-        # What a haystack holds has been checked.
-        cells = (c for c in found.plan.cells if not (branches and c.task == "single"))
-        check_lengths_hold(cells, found.prompts)
+        check_lengths_hold(found.plan.cells, found.prompts)
         return found
 
     def _check_lengths(self) -> None:
@@ -204,14 +201,6 @@ class _Session:
             wanted = Sharing.PREFIX
         self.able = self.model.able(wanted, lengths)
         self._lay_out(lengths)
-        if self.able.sharing is Sharing.BRANCHES:
-            try:
-                check_gaps(self.prompts, lengths, self.plan.depths)
-            except LengthError as error:
-                if self.settings.sharing is not None:
-                    raise
-                self.able, why = replace(self.able, sharing=Sharing.PREFIX), str(error)
-                self._lay_out(lengths)
         if self.able.sharing is Sharing.NONE and self.able.reason:
             self.tell.note(f"nothing is shared between prompts: {self.able.reason}")
         elif self.settings.sharing is None or self.able.reason:

@@ -14,7 +14,6 @@ from random import Random
 from ropewalk.errors import EndpointError, UsageError
 from ropewalk.listener import Listener
 from ropewalk.models.tokenizer import load_tokenizer
-from ropewalk.proof.cells import Calibrate
 from ropewalk.proof.endpoint.client import (
     Client,
     PromptTooLongError,

@@ -250,8 +250,8 @@ class ProofSettings:
         calibrated = self.calibrate not in (None, Calibrate.OFF)
         if calibrated and self.sharing not in (None, Sharing.BRANCHES):
             raise UsageError(
-                f"--calibrate {self.calibrate} is for branches: with --sharing {self.sharing} there "
-                "is nothing to calibrate"
+                f"--calibrate {self.calibrate} is for branches: with --sharing {self.sharing} "
+                "there is nothing to calibrate"
             )
 
     def not_branched(self) -> str:

@@ -10,6 +10,9 @@ from ropewalk.proof.cells import Branch, Gapped, Prompt
 from ropewalk.proof.progress import CellKind, Work, kind_of
 from ropewalk.short import short
 
+_NEAR = 16
+"""Tokens that are rather read once more for each prompt than the haystack stopped for one."""
+
 
 @short
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,10 @@ class Stop:
 
 
 def stops(prompts: Sequence[Placed]) -> list[Stop]:
-    """The stops of one haystack, in its order. The prompts of a length are asked at one place."""
+    """The stops of one haystack, in its order.
+
+    The prompts of a length are asked at one place, but for one that has to go on much earlier.
+    """
     found: dict[int, Stop] = {}
     by_length: dict[int, list[Placed]] = defaultdict(list)
     for placed in prompts:
@@ -61,8 +67,12 @@ def stops(prompts: Sequence[Placed]) -> list[Stop]:
         if (at := placed.branch.at) is not None:
             found.setdefault(at, Stop(at)).needles.append(placed)
     for each in by_length.values():
-        cut = min(placed.branch.cut for placed in each)
-        found.setdefault(cut, Stop(cut)).asked.extend(each)
+        latest = max(placed.branch.cut for placed in each)
+        near = [placed for placed in each if placed.branch.cut >= latest - _NEAR]
+        cut = min(placed.branch.cut for placed in near)
+        for placed in each:
+            at = min(cut, placed.branch.cut)
+            found.setdefault(at, Stop(at)).asked.append(placed)
     return [found[at] for at in sorted(found)]
 
 
