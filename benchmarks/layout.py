@@ -22,7 +22,7 @@ from benchmarks.closing import Row, closing_line
 from ropewalk.models.tokenizer import load_tokenizer
 from ropewalk.proof.calibration import plan_calibration
 from ropewalk.proof.cells import Calibrate
-from ropewalk.proof.documents import DocumentMaker, check_documents
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.plan import Prompts, in_words, make_plan
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.prove import default_lengths
@@ -49,7 +49,7 @@ def tokenizer(name: str) -> Tokens:
 def lay_out(tokens: Tokens, seed: int) -> tuple[int, list[str]]:
     """How many prompts of a seed were laid out, and what could not be."""
     plan = make_plan(default_lengths(CLAIMED), DEFAULT_DEPTHS, DEFAULT_DOCUMENTS)
-    make = DocumentMaker(PromptMaker(tokens, seed), plan.lengths, plan.depths)
+    make = GappedMaker(PromptMaker(tokens, seed), plan.lengths, plan.depths)
     check_documents(make, plan.lengths, plan.depths)
     laid, faults = 0, []
     calibrated = plan_calibration(plan, Calibrate.SHORT, seed)

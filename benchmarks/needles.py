@@ -20,7 +20,7 @@ from benchmarks.closing import Row, closing_line
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import resolve
 from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt
-from ropewalk.proof.documents import DocumentMaker
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.plan import parse_depths, parse_lengths
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.reading import Leaf, Node, share, tokens
@@ -63,12 +63,12 @@ def main() -> None:
     device, dtype = check_device("cpu", "fp32")
     loaded = load(resolve("smollm2"), device=device, dtype=dtype)
     text = Tokens(loaded.tokenizer)
-    make = DocumentMaker(PromptMaker(text, given.seed), lengths, depths)
+    make = GappedMaker(PromptMaker(text, given.seed), lengths, depths)
     shared, single = SharingLocal(loaded.model, text), LocalSubject(loaded.model, text)
     nested: dict[Cell, tuple[Prompt, Answer]] = {}
     alone: dict[Cell, Answer] = {}
-    read = {"nested": 0, "alone": 0}
-    seconds = {"nested": 0.0, "alone": 0.0}
+    read = {"branches": 0, "alone": 0}
+    seconds = {"branches": 0.0, "alone": 0.0}
     for trial in range(given.trials):
         cells = [Cell(length, depth, trial) for length in lengths for depth in depths]
         prompts = {cell: make(cell) for cell in cells}
@@ -76,8 +76,8 @@ def main() -> None:
         tree = share(list(prompts.values()))
         answers = ask_shared(shared, tree)
         nested |= {cell: (prompts[cell], answers[cell]) for cell in cells}
-        seconds["nested"] += time.perf_counter() - begun
-        read["nested"] += tokens(tree)
+        seconds["branches"] += time.perf_counter() - begun
+        read["branches"] += tokens(tree)
         if trial < given.alone:
             begun = time.perf_counter()
             for cell in cells:

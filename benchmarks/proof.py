@@ -44,7 +44,7 @@ from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install, schedule_at
 from ropewalk.proof.ask import Alone, Asking, Shared, ask
 from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt, Sharing
-from ropewalk.proof.documents import DocumentMaker
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.plan import Plan, Prompts, make_plan, parse_depths
 from ropewalk.proof.prompt import PromptMaker
@@ -106,7 +106,7 @@ class Bench:
         self.size = size
         text = Tokens(loaded.tokenizer)
         self.single = PromptMaker(text)
-        self.nested = DocumentMaker(self.single, size.lengths, DEPTHS)
+        self.nested = GappedMaker(self.single, size.lengths, DEPTHS)
         turn: Callable[[int], None] = lambda length: install(loaded.model, spec, length)  # noqa: E731
         self.alone = Alone(LocalSubject(loaded.model, text, set_length=turn))
         regime: Callable[[int], str] = lambda length: schedule_at(spec, length)  # noqa: E731
@@ -120,7 +120,7 @@ class Bench:
 
     def ask(self, plan: Plan, sharing: Sharing) -> tuple[dict[Cell, Answer], Spent]:
         """Answers by prove's own loops, and what they took, laying out and keeping included."""
-        make = self.nested if sharing is Sharing.NESTED else self.single
+        make = self.nested if sharing is Sharing.BRANCHES else self.single
         with tempfile.TemporaryDirectory() as folder:
             begun, worked = time.perf_counter(), time.process_time()
             with Store.open(Path(folder), RunFacts(model="benchmark")) as store:
@@ -136,19 +136,19 @@ class Bench:
 
 def count_tokens(bench: Bench) -> dict[str, float]:
     """Prompt tokens of the whole grid, three ways."""
-    counts = {"independent": 0, "prefix": 0, "nested": 0, "nested, each alone": 0}
+    counts = {"independent": 0, "prefix": 0, "branches": 0, "nested, each alone": 0}
     for trial in range(bench.size.documents):
         cells = [cell for cell in bench.plan.cells if cell.trial == trial]
         single: list[Prompt] = [bench.single(cell) for cell in cells]
         nested: list[Prompt] = [bench.nested(cell) for cell in cells]
         counts["independent"] += sum(len(prompt.token_ids) for prompt in single)
         counts["prefix"] += tokens(share(single))
-        counts["nested"] += tokens(share(nested))
+        counts["branches"] += tokens(share(nested))
         counts["nested, each alone"] += sum(len(prompt.token_ids) for prompt in nested)
     return {
         **counts,
         "prompts": len(bench.plan.cells),
-        "times fewer nested": counts["independent"] / counts["nested"],
+        "times fewer nested": counts["independent"] / counts["branches"],
         "times fewer prefix": counts["independent"] / counts["prefix"],
     }
 
@@ -185,7 +185,7 @@ def measure_time(bench: Bench, timed: int) -> dict[str, object]:
     costs: dict[int, list[Spent]] = {length: [] for length in bench.size.lengths}
     for trial in range(timed):
         plan = bench.part(lambda cell, t=trial: cell.trial == t)  # type: ignore[misc]
-        found, spent = bench.ask(plan, Sharing.NESTED)
+        found, spent = bench.ask(plan, Sharing.BRANCHES)
         nested |= found
         documents.append(spent)
         for cell in plan.cells:
@@ -231,7 +231,7 @@ def measure_demo(size: Size) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "ropewalk", "prove", "smollm2", "--depths", "11"]
         command += ["--lengths", ",".join(map(str, size.lengths)), "--trials", "3"]
-        command += ["--sharing", "nested", "--calibrate", "short", "--out", f"{folder}/run"]
+        command += ["--sharing", "branches", "--calibrate", "short", "--out", f"{folder}/run"]
         begun, worked = time.perf_counter(), children_work()
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         seconds, work = time.perf_counter() - begun, children_work() - worked

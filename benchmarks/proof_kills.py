@@ -28,7 +28,7 @@ from ropewalk.proof.store import Store
 from ropewalk.report.lines import text_lines
 from ropewalk.report.proof_map import heat_map
 
-GRID = "--lengths 160,320,640 --depths 5 --trials 4 --sharing nested --threshold absolute:0.5"
+GRID = "--lengths 160,320,640 --depths 5 --trials 4 --sharing branches --threshold absolute:0.5"
 
 
 def small_model(folder: Path) -> None:

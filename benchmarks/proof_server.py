@@ -69,7 +69,7 @@ def measured(order: str, grid: ProofSettings, folder: Path) -> dict[str, float]:
             controls=0,
             out=folder / order,
             endpoint=endpoint,
-            sharing=Sharing.NESTED if order == "nested" else Sharing.PREFIX,
+            sharing=Sharing.BRANCHES if order == "branches" else Sharing.PREFIX,
         )
         begun = time.perf_counter()
         proof = prove(settings)
@@ -111,7 +111,7 @@ def main() -> None:
             f"prompt tokens from the server's cache, {order}",
             each["cached_share"],
             "of 1",
-            REACH if order == "nested" else None,
+            REACH if order == "branches" else None,
         )
         for order, each in found.items()
     ]

@@ -84,7 +84,7 @@ def test_lengths_beyond_one_that_fails_get_nothing_more() -> None:
 
 
 def test_documents_are_asked_whole_and_until_there_are_enough() -> None:
-    summary, rows = played({512: 1.0, 1024: 0.0, 2048: 0.0}, most=50, sharing="nested")
+    summary, rows = played({512: 1.0, 1024: 0.0, 2048: 0.0}, most=50, sharing="branches")
     assert trials_of(rows)[512] == 22
     assert summary.columns[0].pooled.documents == 22
 

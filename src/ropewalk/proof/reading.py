@@ -250,8 +250,7 @@ class Budget:
         asked = f"{self.prompts:,} prompts, {self.tokens:,} tokens to read"
         if self.sharing is not Sharing.NONE:
             asked += (
-                f" ({self.sharing.value} sharing: {self.saving:.1f} times fewer than "
-                f"{self.independent:,})"
+                f" ({self.sharing.value}: {self.saving:.1f} times fewer than {self.independent:,})"
             )
         if self.calibration:
             asked += f", and {self.calibration:,} to calibrate ({self.calibrate.value})"

@@ -70,7 +70,7 @@ def test_the_same_answers_of_independent_prompts_are_judged_by_wilson() -> None:
 
 
 @pytest.mark.parametrize(("sharing", "kind"), [
-    ("none", Independent), ("prefix", Independent), ("nested", SharedDocuments),
+    ("none", Independent), ("prefix", Independent), ("branches", SharedDocuments),
 ])  # fmt: skip
 def test_only_nested_runs_share_documents(sharing: str, kind: type) -> None:
     assert isinstance(evidence_of(sharing), kind)

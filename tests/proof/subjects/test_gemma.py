@@ -13,7 +13,7 @@ from ropewalk.models.load import load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install
 from ropewalk.proof.cells import Cell, Sharing
-from ropewalk.proof.documents import DocumentMaker
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.loss_by_position import Reader, evaluate
 from ropewalk.proof.loss_run import generated
 from ropewalk.proof.prompt import PromptMaker
@@ -65,12 +65,12 @@ def test_branches_beyond_the_window_answer_as_each_prompt_by_itself(
     assert config.sliding_window == WINDOW
     assert set(config.layer_types) == {"sliding_attention", "full_attention"}
     lengths, depths = (540, 640), (0.0, 0.5)
-    assert sharable(gemma.model, spec, lengths, Sharing.NESTED).sharing is Sharing.NESTED
+    assert sharable(gemma.model, spec, lengths, Sharing.BRANCHES).sharing is Sharing.BRANCHES
     tokens = Tokens(gemma.tokenizer)
     single = PromptMaker(tokens, seed=2)
     alone = LocalSubject(gemma.model, tokens)
     together = SharingLocal(gemma.model, tokens)
-    nested = grid(DocumentMaker(single, lengths, depths), lengths, depths)  # type: ignore[arg-type]
+    nested = grid(GappedMaker(single, lengths, depths), lengths, depths)  # type: ignore[arg-type]
     same(shared(together, nested), [alone.answer(prompt) for prompt in nested])
     beginnings = [single(Cell(540, depth, 0)) for depth in depths]
     same(shared(together, beginnings), [alone.answer(prompt) for prompt in beginnings])
@@ -79,7 +79,7 @@ def test_branches_beyond_the_window_answer_as_each_prompt_by_itself(
 def test_a_schedule_that_moves_with_the_length_is_not_shared_and_says_why(
     gemma: LoadedModel, spec: PositionSpec
 ) -> None:
-    found = sharable(gemma.model, override(spec, "dynamic:2"), [WINDOW, 40_000], Sharing.NESTED)
+    found = sharable(gemma.model, override(spec, "dynamic:2"), [WINDOW, 40_000], Sharing.BRANCHES)
     assert found.sharing is Sharing.NONE
     assert "the schedule (dynamic) changes with the length" in found.reason
     assert "at 40,000 tokens" in found.reason

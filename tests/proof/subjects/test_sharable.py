@@ -74,12 +74,12 @@ SMALL: dict[str, Any] = {"hidden_size": 48, "num_hidden_layers": 2, "vocab_size"
     ],
 )
 def test_recurrent_states_cannot_be_shared(config: Any, spec: PositionSpec) -> None:
-    found = sharable(model_of(config), spec, [512], Sharing.NESTED)
+    found = sharable(model_of(config), spec, [512], Sharing.BRANCHES)
     assert found.sharing is Sharing.NONE
     assert "cannot be taken back" in found.reason or "keeps" in found.reason
 
 
-@pytest.mark.parametrize("wanted", [Sharing.PREFIX, Sharing.NESTED])
+@pytest.mark.parametrize("wanted", [Sharing.PREFIX, Sharing.BRANCHES])
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_attention_with_and_without_windows_can(
     kind: str, wanted: Sharing, tiny_model: Callable[..., Any], spec: PositionSpec
@@ -93,7 +93,7 @@ def test_attention_with_and_without_windows_can(
 
 def test_a_bias_made_from_lengths_can_branch_by_branch(spec: PositionSpec) -> None:
     model = model_of(BloomConfig(hidden_size=48, n_layer=2, n_head=4, vocab_size=1200))
-    assert sharable(model, spec, [512], Sharing.NESTED).sharing is Sharing.NESTED
+    assert sharable(model, spec, [512], Sharing.BRANCHES).sharing is Sharing.BRANCHES
 
 
 def test_a_model_that_answers_otherwise_behind_a_shared_text_is_found_out(
@@ -110,7 +110,7 @@ def test_a_model_that_answers_otherwise_behind_a_shared_text_is_found_out(
         return plain(input_ids, cache=held, position_ids=positions, **rest)
 
     monkeypatch.setattr(model, "forward", forgetful)
-    found = sharable(model, spec, [512], Sharing.NESTED)
+    found = sharable(model, spec, [512], Sharing.BRANCHES)
     assert found.sharing is Sharing.NONE
     assert "standard deviations from those of whole prompts" in found.reason
 
