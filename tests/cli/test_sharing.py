@@ -130,7 +130,13 @@ def test_a_model_without_masks_of_its_own_shares_beginnings_and_that_is_said(
 
     folder = tmp_path / "alibi"
     torch.manual_seed(0)
-    size = {"vocab_size": 800, "d_model": 32, "n_heads": 2, "n_layers": 1, "max_seq_len": 1024}
+    size: dict[str, Any] = {
+        "vocab_size": 800,
+        "d_model": 32,
+        "n_heads": 2,
+        "n_layers": 1,
+        "max_seq_len": 1024,
+    }
     MptForCausalLM(MptConfig(**size)).save_pretrained(folder)
     for file in tiny_model.glob("tokenizer*"):
         (folder / file.name).symlink_to(file)
