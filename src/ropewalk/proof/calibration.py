@@ -95,24 +95,34 @@ def plan_calibration(plan: Plan, mode: Calibrate, seed: int, most: int) -> tuple
     if mode is Calibrate.FULL:
         return tuple(cells)
     random = Random(f"{seed}/calibration")
-    drawn: set[Cell] = set()
+    shuffled = {length: _shuffled(cells, length, random) for length in plan.lengths}
+    drawn: dict[Cell, None] = {}
     read = 0
     for length in sorted(plan.lengths, reverse=True):
-        fields: dict[tuple[float, str], list[Cell]] = defaultdict(list)
-        for cell in cells:
-            if cell.length == length:
-                fields[cell.depth, cell.task].append(cell)
-        for queue in fields.values():
-            random.shuffle(queue)
         # Not all of one length where shorter ones are to be had for less.
         share = most if length == min(plan.lengths) else read + (most - read) // 2
-        for cell in filter(None, chain.from_iterable(zip_longest(*fields.values()))):
-            enough = len(drawn) >= FEWEST_CELLS and read + cell.length > share
-            if enough or len(drawn) == SHORT_CELLS:
-                break
-            drawn.add(cell)
-            read += cell.length
+        for cell in shuffled[length]:
+            if read + length <= share and len(drawn) < SHORT_CELLS:
+                drawn[cell] = None
+                read += length
+    for length in sorted(plan.lengths):
+        for cell in shuffled[length]:
+            if len(drawn) < FEWEST_CELLS:
+                drawn[cell] = None
     return tuple(cell for cell in cells if cell in drawn)
+
+
+def _shuffled(cells: Sequence[Cell], length: int, random: Random) -> list[Cell]:
+    """The cells of a length in a random order, every depth once before one comes twice."""
+    fields: dict[tuple[float, str], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if cell.length == length:
+            fields[cell.depth, cell.task].append(cell)
+    queues = list(fields.values())
+    random.shuffle(queues)
+    for queue in queues:
+        random.shuffle(queue)
+    return [cell for cell in chain.from_iterable(zip_longest(*queues)) if cell is not None]
 
 
 def judge(pairs: Sequence[CalibrationPair], seed: int = 0, not_laid: str = "") -> Calibration:

@@ -275,6 +275,7 @@ def with_plan(
         lengths=plan.lengths,
         depths=plan.depths,
         trials=plan.trials,
+        grown=dict(plan.more),
         controls=plan.control_trials,
         tasks=plan.tasks,
         threshold=threshold,

@@ -242,9 +242,7 @@ class GappedMaker:
         return latest
 
     def _frame(self, problem: Problem) -> PromptFrame:
-        """With a space before the haystack, so that its first sentence has the same tokens whether a
-        needle stands before it or not.
-        """
+        """With a space before the haystack: its first sentence has the same tokens either way."""
         frame = self.single.framer(problem, self.single.task("single").introduction)
         return replace(frame, before=f"{frame.before} ")
 

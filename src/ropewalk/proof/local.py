@@ -19,7 +19,7 @@ from ropewalk.proof.branching import Branching
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.plan import CostModel
-from ropewalk.proof.prove import default_lengths, planned
+from ropewalk.proof.prove import lengths_of, planned
 from ropewalk.proof.settings import ProofSettings, as_stated
 from ropewalk.proof.subject import OpenedModel, Subject
 from ropewalk.proof.subjects.branches import Sharable, sharable
@@ -47,7 +47,7 @@ class NamedFiles:
         self._written = read_spec(self._files)
         rope = self.settings.rope
         self._spec = override(self._written, rope) if rope else self._written
-        lengths = self.settings.lengths or default_lengths(self._spec.claimed.tokens)
+        lengths = self.settings.lengths or lengths_of(self._spec)
         planned(self.settings, lengths, Sharing.NONE)
 
     def opened(self, tell: Listener) -> Iterator[LocalModel]:

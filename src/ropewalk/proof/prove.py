@@ -49,6 +49,7 @@ from ropewalk.proof.store import Store, try_folder
 from ropewalk.proof.subject import NamedModel, OpenedModel, Subject
 from ropewalk.proof.subjects.branches import Sharable
 from ropewalk.proof.summary import RunSummary
+from ropewalk.rope.spec import LearnedPositions, PositionSpec
 from ropewalk.short import short_with
 from ropewalk.shown import Shown
 
@@ -118,8 +119,11 @@ def _named(settings: ProofSettings) -> NamedModel:
     return NamedFiles(settings)
 
 
-def default_lengths(claimed: int | None) -> tuple[int, ...]:
-    """1,024 and its doublings below the claimed length, and the claimed length itself."""
+def default_lengths(claimed: int | None, *, beyond: bool = True) -> tuple[int, ...]:
+    """1,024 and its doublings below the claimed length, that length, and half as much again.
+
+    There the number on the box is tested. Not `beyond` for a model without positions there.
+    """
     if claimed is None:
         raise LengthError("this model claims no length; say which to test, like --lengths 1k,4k")
     lengths = []
@@ -127,13 +131,25 @@ def default_lengths(claimed: int | None) -> tuple[int, ...]:
     while step < claimed:
         lengths.append(step)
         step *= 2
-    return (*lengths, claimed)
+    return (*lengths, claimed, *([claimed * 3 // 2] if beyond else []))
 
 
-def planned(settings: ProofSettings, lengths: tuple[int, ...], sharing: Sharing) -> Plan:
-    """The plan of a proof whose prompts are shared in this way. Raises LengthError."""
-    trials = settings.trials_of(sharing)
-    return make_plan(lengths, settings.depths, trials, settings.controls, settings.all_tasks)
+def lengths_of(spec: PositionSpec) -> tuple[int, ...]:
+    """The lengths that are asked where none are named. Raises LengthError without a claim."""
+    learned = any(isinstance(group.encoding, LearnedPositions) for group in spec.groups)
+    return default_lengths(spec.claimed.tokens, beyond=not learned)
+
+
+def planned(
+    settings: ProofSettings, lengths: tuple[int, ...], sharing: Sharing, trials: int | None = None
+) -> Plan:
+    """The plan of a proof whose prompts are shared in this way. Raises LengthError.
+
+    `trials` of the longest length, None: as the settings have it.
+    """
+    trials = settings.trials_of(sharing) if trials is None else trials
+    more = settings.more_trials(lengths, sharing, trials)
+    return make_plan(lengths, settings.depths, trials, settings.controls, settings.all_tasks, more)
 
 
 @dataclass(slots=True)
@@ -172,7 +188,7 @@ class _Session:
             {} if texts.own is None else {"documents": texts.own.task},
         )
         texts.check(model.tokens, settings)
-        lengths = settings.lengths or default_lengths(model.spec.claimed.tokens)
+        lengths = settings.lengths or lengths_of(model.spec)
         found = cls(settings, model, tell, planned(settings, lengths, Sharing.NONE), alone)
         found._check_lengths()
         found._decide(lengths)
@@ -206,9 +222,9 @@ class _Session:
         elif self.settings.sharing is None or self.able.reason:
             self.tell.note(_sharing_line(self.able.sharing, self.able.reason or why))
 
-    def _lay_out(self, lengths: tuple[int, ...]) -> None:
+    def _lay_out(self, lengths: tuple[int, ...], trials: int | None = None) -> None:
         """The plan over these lengths, and what lays out its prompts."""
-        self.plan = planned(self.settings, lengths, self.able.sharing)
+        self.plan = planned(self.settings, lengths, self.able.sharing, trials)
         make: Make = self.alone
         self.gapped = None
         if self.able.sharing is Sharing.BRANCHES:
@@ -221,6 +237,8 @@ class _Session:
         cost = self.model.cost()
         budget = self._budget(cost)
         left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and self.able.sharing is Sharing.BRANCHES:
+            budget = self._within(left, cost, budget)
         while (
             left is not None
             and self.settings.shorten
@@ -233,7 +251,17 @@ class _Session:
                 f"{longest:,} tokens are left out: with them this would take about "
                 f"{budget.seconds:,.0f} seconds here"
             )
-            self._lay_out(tuple(shorter))
+            self._lay_out(tuple(shorter), self.plan.trials)
+            budget = self._budget(cost)
+        return budget
+
+    def _within(self, left: float, cost: CostModel | None, budget: Budget) -> Budget:
+        """As many trials as fit the time that is left, where the user named none."""
+        trials = self.plan.trials
+        named = self.settings.trials is not None
+        while not named and trials > 1 and budget.seconds is not None and budget.seconds > left:
+            trials -= 1
+            self._lay_out(self.plan.lengths, trials)
             budget = self._budget(cost)
         return budget
 

@@ -31,9 +31,9 @@ from ropewalk.errors import UsageError
 from ropewalk.models.resolve import ModelFiles
 from ropewalk.proof.cells import Calibrate, Cell, Control, Row, Sharing
 from ropewalk.proof.endpoint.subject import EndpointSettings
+from ropewalk.proof.plan import spread_trials
 from ropewalk.proof.progress import RunResult
 from ropewalk.proof.prompt import CHAT_ANSWER_TOKENS
-from ropewalk.proof.statistics.evidence import FEWEST_DOCUMENTS
 from ropewalk.proof.statistics.verdicts import RelativeThreshold, Threshold
 from ropewalk.proof.summary import LengthVerdict, RunSummary
 from ropewalk.proof.tasks import parse_tasks, suite
@@ -169,8 +169,10 @@ RUNS = Path("ropewalk-runs")
 DEFAULT_DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 DEFAULT_TRIALS = 5
 """5 depths x 5 trials: with 25 of 25 right a length is certain, with 20 of 20 it is not."""
-DEFAULT_DOCUMENTS = FEWEST_DOCUMENTS
-"""Trials where the questions of a trial share a document: fewer make no length certain."""
+DEFAULT_DOCUMENTS = 3
+"""Trials of the longest length where the questions of a trial share a haystack. Shorter ones have
+as many as their tokens buy, up to MOST_DOCUMENTS; FEWEST_DOCUMENTS make a length certain."""
+MOST_DOCUMENTS = 12
 
 
 @short
@@ -179,7 +181,8 @@ class ProofSettings:
     """What to prove and how. Lengths in tokens, depths as shares from 0 to 1.
 
     `lengths` empty: doubling from 1,024 up to the claimed length. `trials` None: DEFAULT_TRIALS,
-    or DEFAULT_DOCUMENTS for branches. `rope` names another schedule (`ropewalk.rope.override`),
+    or of branches as many as the tokens of DEFAULT_DOCUMENTS of the longest length buy (of a time
+    limit, as many as fit). `rope` names another schedule (`ropewalk.rope.override`),
     `haystack` a text file or folder, `out` the run folder. `minutes` after the start no prompt is
     begun that would not be answered by then. `endpoint` says where and how a model named
     "openai:NAME" is asked. `sharing` None: branches where the model can. `calibrate` None: short
@@ -269,6 +272,12 @@ class ProofSettings:
         if self.trials is not None:
             return self.trials
         return DEFAULT_DOCUMENTS if sharing is Sharing.BRANCHES else DEFAULT_TRIALS
+
+    def more_trials(self, lengths: Sequence[int], sharing: Sharing, trials: int) -> dict[int, int]:
+        """The trials of lengths that have more than the longest, where none are named."""
+        if self.trials is not None or sharing is not Sharing.BRANCHES:
+            return {}
+        return spread_trials(lengths, trials, MOST_DOCUMENTS)
 
     @property
     def further(self) -> UntilCertain | None:
