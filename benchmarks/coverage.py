@@ -1,4 +1,4 @@
-"""Do the intervals of a proof hold the true share, and are its verdicts wrong as seldom as they say?
+"""Do the intervals of a proof hold the true share, and how often is one of its verdicts wrong?
 
 Simulated proofs: six lengths of which each has a share of its own, and documents of five answers
 whose own shares vary around it (beta-binomial, correlation r). For every setting (r from none to

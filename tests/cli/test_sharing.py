@@ -154,7 +154,7 @@ def test_a_real_difference_falls_back_to_shared_beginnings_and_stays_there(
     )
     grid = (*GRID, "--sharing", "branches", "--calibrate", "short")
     done = prove(tiny_model, *grid)
-    assert done.facts()["fallback"].startswith("from branches")
+    assert done.facts()["fallback"].startswith("from branches, which")
     prefix = [row for row in done.rows() if row.sharing is Sharing.PREFIX]
     assert len(prefix) == 14
     assert "all depths" in done.out

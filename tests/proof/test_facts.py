@@ -148,7 +148,7 @@ def test_lengths_that_were_given_more_trials_are_summed_up_with_them() -> None:
     assert "at all looks together" in grown.interval
 
 
-def test_a_run_that_fell_back_from_nested_prompts_is_judged_by_answers() -> None:
+def test_a_run_that_fell_back_from_branches_is_judged_by_answers() -> None:
     nested = RunFacts(sharing=Sharing.BRANCHES)
     summary = summary_of(ROWS, nested)
     assert summary.interval.startswith("95 %, over documents")
@@ -156,7 +156,7 @@ def test_a_run_that_fell_back_from_nested_prompts_is_judged_by_answers() -> None
     fallen = summary_of(ROWS, replace(nested, fallback=Sharing.PREFIX))
     assert fallen.interval == "Wilson 95 %"
     assert fallen.facts["sharing"] == "prefix"
-    assert fallen.facts["fallback"].startswith("from nested prompts")
+    assert fallen.facts["fallback"].startswith("from branches, which")
 
 
 def plans() -> list[Plan]:

@@ -125,10 +125,3 @@ def test_runs_of_one_name_ask_a_cell_by_one_prompt_and_other_prompts_make_anothe
     base = Way(sharing)
     longer = replace(base, lengths=(640,)), replace(base, depths=(0.0, 0.5))
     assert {names_of[base] == names_of[each] for each in longer} == {sharing is Sharing.PREFIX}
-
-
-def test_a_document_over_other_lengths_is_another_prompt_to_the_same_cell(tokens: Tokens) -> None:
-    """Why the grid is in the name: it is not only a matter of care."""
-    cell = Cell(640, 0.5, 0)
-    found = {prompts_of(replace(Way(), lengths=n), tokens)[cell].text for n in ((640,), (400, 640))}
-    assert len(found) == 2

@@ -115,7 +115,7 @@ def test_other_lengths_or_depths_of_a_document_are_another_run_and_why_is_said(
         sentence = f"document was 64, 128 tokens at 0, 50 % and {said}. A document holds .* Move it"
         with pytest.raises(StoreError, match=sentence):
             Store.open(tmp_path, about(lengths, depths))
-    with pytest.raises(StoreError, match=r"sharing was nested and is prefix\. Move it away"):
+    with pytest.raises(StoreError, match=r"sharing was branches and is prefix\. Move it away"):
         Store.open(tmp_path, with_sharing(FACTS, Sharing.PREFIX, (64,), (0.0,)))
 
 

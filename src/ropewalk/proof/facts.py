@@ -150,9 +150,7 @@ class RunFacts:
             told |= {name: _text(getattr(self, name)) for name in _PLANNED}
             told |= {"threshold": self.threshold.text, "predicted": predictions_text(self)}
         if self.fallback:
-            told["fallback"] = (
-                f"from {self.sharing} prompts, which are another test by the calibration"
-            )
+            told["fallback"] = f"from {self.sharing}, which are another test by the calibration"
         if self.left_out:
             told["left out"] = in_words(dict(self.left_out))
             told["left_out"] = json.dumps([[*astuple(cell), why] for cell, why in self.left_out])
