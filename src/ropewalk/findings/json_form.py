@@ -9,7 +9,8 @@ Top level::
     other_lengths    list of the same
     origin           {code, sentence}
     groups           list, in the model's order: name, layers, window {size, kind} | null,
-                     softmax {factor, rule, softcap, temperature, sinks},
+                     softmax {factor, rule, softcap, log_rule {grows, on, of, start, scale, first,
+                     keys} | null, sinks},
                      encoding {type, ...its fields; scaling {type, ...its fields}},
                      rotary | null: see below; null where no angle can be computed
     findings         list of {code, severity, text, remedy}
@@ -34,6 +35,7 @@ from ropewalk.dialects.engines import EngineView, partings
 from ropewalk.findings.result import Audit, RotaryAudit
 from ropewalk.rope.spec import (
     AlibiSpec,
+    ContentBias,
     Encoding,
     IncompleteRotary,
     LayerGroup,
@@ -62,6 +64,7 @@ ENCODINGS: dict[type[Encoding], str] = {
     LearnedPositions: "LearnedPositions",
     SinusoidalSpec: "Sinusoidal",
     RelativeBuckets: "RelativeBuckets",
+    ContentBias: "ContentBias",
     NoPositionSpec: "NoPosition",
     Recurrent: "Recurrent",
 }

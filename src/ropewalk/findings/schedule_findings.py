@@ -13,6 +13,7 @@ from ropewalk.rope.schedules import (
     LongRope,
     PairDivisors,
     Scaling,
+    SteppedNtk,
     Yarn,
     yarn_mscale,
 )
@@ -133,6 +134,17 @@ def _length_dependence(spec: PositionSpec, scaling: Scaling) -> Iterator[Finding
             "with each call, vLLM fixes one length at load.",
             f"Stay within {scaling.max_position_embeddings} tokens, or fix one base for all "
             "lengths.",
+        )
+    if isinstance(scaling, SteppedNtk):
+        yield Finding(
+            "depends-on-length",
+            "note",
+            f"past {scaling.seq_length} tokens the base grows in steps with the prompt: alpha "
+            f"{scaling.alpha(2 * scaling.seq_length):g} up to {2 * scaling.seq_length} tokens, "
+            f"{scaling.alpha(4 * scaling.seq_length):g} up to {4 * scaling.seq_length}. Keys "
+            "cached before a step do not match later queries, and no engine but the model's own "
+            "code does this.",
+            f"Stay within {scaling.seq_length} tokens elsewhere.",
         )
     if not isinstance(scaling, LongRope) or scaling.short_factor == scaling.long_factor:
         return

@@ -17,6 +17,7 @@ from ropewalk.rope.diagnostics import PairRow
 from ropewalk.rope.schedules import LongRope, PairDivisors, Scaling, UnknownScaling, Unscaled
 from ropewalk.rope.spec import (
     AlibiSpec,
+    ContentBias,
     Encoding,
     IncompleteRotary,
     LayerGroup,
@@ -249,6 +250,11 @@ def encoding_words(encoding: Encoding) -> str:
             return f"sinusoidal, {_count(rows, 'positions')}"
         case RelativeBuckets(buckets=buckets, max_distance=distance):
             return f"relative, {buckets} buckets up to distance {distance}"
+        case ContentBias(extent=extent, width=width):
+            return (
+                f"relative, a bias that each query mixes of {width} trained curves over the "
+                f"last {extent} distances"
+            )
         case NoPositionSpec():
             return "none: these layers are told no position"
         case Recurrent(kind=kind):
@@ -274,9 +280,8 @@ def softmax_words(rule: SoftmaxRule) -> str:
     words = f"x {rule.factor:.6g} ({rule.rule})"
     if rule.softcap is not None:
         words += f", scores capped at {rule.softcap:g}"
-    if rule.temperature is not None:
-        floor, scale = rule.temperature
-        words += f", queries grow with position (floor {floor:g}, scale {scale:g})"
+    if rule.log_rule is not None:
+        words += f", {rule.log_rule.on} x {rule.log_rule.formula}"
     if rule.sinks:
         words += ", a learned sink"
     return words

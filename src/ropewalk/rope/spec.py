@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope import checks
+from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import UNSCALED, Scaling
 from ropewalk.rope.sections import SectionLayout, pair_axes
 from ropewalk.short import short
@@ -141,6 +142,19 @@ class RelativeBuckets:
 
 @short
 @dataclass(frozen=True, slots=True)
+class ContentBias:
+    """A learned bias on scores, by distance, that each query mixes for itself (Inkling).
+
+    `width` numbers a head, made from the query's vector, mix as many trained curves of bias over
+    distance; distances of `extent` and more have none.
+    """
+
+    extent: int
+    width: int
+
+
+@short
+@dataclass(frozen=True, slots=True)
 class NoPositionSpec:
     """Attention without position (NoPE)."""
 
@@ -160,6 +174,7 @@ Encoding = (
     | LearnedPositions
     | SinusoidalSpec
     | RelativeBuckets
+    | ContentBias
     | NoPositionSpec
     | Recurrent
 )
@@ -190,14 +205,14 @@ class SoftmaxRule:
     """What the scores are multiplied by beside 1/sqrt(head_dim), and what else shapes them.
 
     `factor` multiplies the usual scale; `rule` says in words where it comes from. `softcap`
-    bounds scores by cap * tanh(score / cap). `temperature` describes a query scale that grows
-    with position, as (floor_scale, attn_scale) in Llama 4. `sinks`: a learned extra logit.
+    bounds scores by cap * tanh(score / cap). `log_rule` is a factor that grows with the logarithm
+    of position or length. `sinks`: a learned extra logit.
     """
 
     factor: float = 1.0
     rule: str = "1/sqrt(head_dim), nothing added"
     softcap: float | None = None
-    temperature: tuple[float, float] | None = None
+    log_rule: LogRule | None = None
     sinks: bool = False
 
 

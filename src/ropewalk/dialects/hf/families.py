@@ -11,6 +11,7 @@ from dataclasses import replace
 from ropewalk.dialects.hf.defaults import (
     AlibiFacts,
     BucketFacts,
+    ContentBiasFacts,
     Every,
     Facts,
     LearnedFacts,
@@ -303,6 +304,10 @@ FACTS: dict[str, Facts] = {
     "pop2piano": BucketFacts(),
     "mt5": BucketFacts(),
     "umt5": BucketFacts(),
+    # Its bias goes into the scores beside the attention function, where it cannot be watched.
+    "inkling_text": ContentBiasFacts(131_072, 512, None),
+    "inkling2_text": ContentBiasFacts(1_048_576, 1024, 128_000.0),
+    "inkling2_loop_text": ContentBiasFacts(1_048_576, 1024, 8192.0),
     "gpt2": LearnedFacts(1024),
     "gpt_bigcode": LearnedFacts(1024),
     "gpt_neo": LearnedFacts(2048),
@@ -382,17 +387,3 @@ TEXT_OF: dict[str, str] = {
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
 }
-
-# Read by the general rules: every spelling that any family uses.
-UNKNOWN = RotaryFacts(
-    base=None,
-    pattern=Windowed(),
-    base_keys=("rope_theta", "rotary_emb_base"),
-    partial_keys=(
-        "partial_rotary_factor",
-        "rotary_pct",
-        "rope_pct",
-        "rotary_emb_fraction",
-        "rotary_percentage",
-    ),
-)

@@ -10,7 +10,8 @@ import re
 from ropewalk.dialects.values import Notes, Section, shown
 
 BEARS = re.compile(
-    r"""rope|rotary|theta|yarn|mscale|alibi|ntk|logn|nope(?!rm)|window|sliding|swa|chunk
+    r"""rope|rotary|theta|yarn|mscale|alibi|ntk|logn|log_n(?:_|$)|ssmax|scalable_softmax|nope(?!rm)
+    | llama_4_scaling|temperature_tuning|attn_temperature|floor_scale|window|sliding|swa|chunk
     | layer_types|layers?_block|block_types|_pattern$|layer_pattern|group_size$|attn_type
     | attention_type|full_attn|full_attention|linear_attn|_attn_config|attn_layer|global_attn
     | local_attn|position|max_.*(len|pos)|seq_length|seq_len|context|n_ctx|n_positions
