@@ -179,6 +179,14 @@ def _unseen(spec: PositionSpec, trained: Length, part: RotaryAudit) -> Iterator[
         f"{part.unseen} of {len(part.pairs)} pairs meet angles at {spec.claimed.tokens} "
         f"tokens that {trained.tokens} tokens never showed."
     )
+    if spec.dual_chunk is not None:
+        yield Finding(
+            "unseen-angles",
+            "note",
+            f"{text[:-1]}, where the attention is a plain one; dual chunks keep distances within "
+            "those.",
+        )
+        return
     if isinstance(part.rotary.scaling, Llama3):
         yield Finding(
             "unseen-angles",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ropewalk.errors import ScheduleError
+from ropewalk.findings.beside_findings import beside
 from ropewalk.findings.origin import how_obtained
 from ropewalk.findings.result import Audit, Horizon, Origin, RotaryAudit
 from ropewalk.findings.schedule_findings import schedule_findings
@@ -45,6 +46,7 @@ def find(
         *_encodings(spec),
         *_windows(spec),
         *_log_rules(spec),
+        *beside(spec),
         *schedule_findings(spec, trained, rotary, origin),
     )
     told = {finding.code for finding in own}

@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope import checks
+from ropewalk.rope.beside import AxisDealing, DualChunk
 from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import UNSCALED, Scaling
 from ropewalk.rope.sections import SectionLayout, pair_axes
@@ -285,6 +286,33 @@ class Extended:
     fingerprint: str
 
 
+Part = Literal["indexer", "compressor", "draft layers", "depth decoder"]
+"""What rotates beside a model's layers."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class SecondRotation:
+    """A rotation beside that of the attention.
+
+    "indexer": chooses the keys that each query of `layers` sees, `keeps` of them, by `heads` of
+    its own. "compressor": makes one key of each `rate` tokens, which stands at the first of them.
+    "draft layers": predict further tokens, behind the model's own. "depth decoder": a decoder of
+    `claimed` tokens within each step. `rotary` is None where nothing is rotated, or where the
+    file and its family leave open how; `reason` says which. `keys` are those of the file.
+    """
+
+    part: Part
+    layers: tuple[int, ...]
+    rotary: RotarySpec | None
+    heads: int | None = None
+    keeps: int | None = None
+    rate: int | None = None
+    claimed: Length | None = None
+    keys: tuple[str, ...] = ()
+    reason: str = field(default="", compare=False)
+
+
 class SourceKind(Enum):
     """What a spec was read from: a Hugging Face configuration, that of a module in memory, or a
     GGUF file. `MADE`: it was not read, but made in a program.
@@ -338,7 +366,8 @@ class PositionSpec:
     in words ("Hugging Face config, version 5 spelling", "GGUF version 3"). `findings`: what the
     reader noticed and must not lose. `source`: the file behind it, which takes no part in
     comparisons. `extended`: a record of how the
-    claimed length was obtained, None without one.
+    claimed length was obtained, None without one. `second`: rotations beside that of the layers,
+    `dual_chunk` and `axes` what else shapes their positions.
     """
 
     model_type: str
@@ -350,6 +379,9 @@ class PositionSpec:
     findings: tuple[Finding, ...] = ()
     extended: Extended | None = None
     source: Source = field(default=Source(), compare=False)
+    second: tuple[SecondRotation, ...] = ()
+    dual_chunk: DualChunk | None = None
+    axes: AxisDealing | None = None
 
     def rotary_groups(self) -> Iterator[tuple[LayerGroup, RotarySpec]]:
         """The groups whose angles can be computed, with their encoding."""

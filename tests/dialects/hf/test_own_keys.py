@@ -153,18 +153,6 @@ def test_sparse_attention_is_attention(word: str) -> None:
     assert isinstance(encoding.scaling, Yarn)
 
 
-@pytest.mark.parametrize(
-    ("model_type", "layout"), [("deepseek_v32", "half"), ("glm_moe_dsa", "interleaved")]
-)
-def test_the_rotation_of_an_indexer_is_named_with_its_keys(model_type: str, layout: str) -> None:
-    index = {"index_head_dim": 128, "index_n_heads": 64, "index_topk": 2048}
-    found = spec("deepseek-v32-sparse-words", model_type=model_type, **index)
-    (told,) = (each for each in found.findings if each.code == "second-rotation")
-    assert all(f"{key} {value}" in told.text for key, value in index.items())
-    assert f"first 64 channels of each head of its own, in {layout} layout" in told.text
-    assert "key-not-read" not in codes(found)
-
-
 @pytest.mark.parametrize("name", ["exaone-4.5-33b", "trinity-mini"])
 def test_full_layers_among_sliding_ones_have_no_rotation(name: str) -> None:
     found = spec(name)

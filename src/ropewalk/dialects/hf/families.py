@@ -304,6 +304,12 @@ FACTS: dict[str, Facts] = {
     "pop2piano": BucketFacts(),
     "mt5": BucketFacts(),
     "umt5": BucketFacts(),
+    # Audio models, which the atlas does not build.
+    "csm": RotaryFacts(base=500_000.0, claimed=2048),
+    "csm_depth_decoder_model": RotaryFacts(base=500_000.0, claimed=33),
+    "moshi_depth": UnrotatedFacts(claimed=None),
+    # Its default of the sections is null, with which it is not built.
+    "hunyuan_vl_text": RotaryFacts(claimed=2048),
     # Its bias goes into the scores beside the attention function, where it cannot be watched.
     "inkling_text": ContentBiasFacts(131_072, 512, None),
     "inkling2_text": ContentBiasFacts(1_048_576, 1024, 128_000.0),

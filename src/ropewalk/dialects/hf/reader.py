@@ -8,7 +8,7 @@ checkpoint brings is ever run.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ropewalk.dialects.hf.attention import (
@@ -39,8 +39,9 @@ from ropewalk.dialects.hf.remarks import (
     remark_on_mlp,
     remark_on_nested,
 )
-from ropewalk.dialects.hf.rope import RopeKeys, select_rope
+from ropewalk.dialects.hf.rope import RopeKeys, read_axes, select_rope
 from ropewalk.dialects.hf.rotation import read_rotary
+from ropewalk.dialects.hf.second import read_dual_chunk, read_second
 from ropewalk.dialects.hf.unread import remark_on_unread
 from ropewalk.dialects.record import read_record
 from ropewalk.dialects.values import Notes, Section, load_json
@@ -54,6 +55,8 @@ from ropewalk.rope.spec import (
     NoPositionSpec,
     PositionSpec,
     Recurrent,
+    RotarySpec,
+    SecondRotation,
     SoftmaxRule,
     Source,
     SourceKind,
@@ -116,7 +119,7 @@ def _read(
         spec = _rotary_spec(family, family.facts, tokenizer, notes)
     else:
         spec = _unrotated_spec(family, family.facts, tokenizer, notes)
-    remark_on_unread(family.config, family.model_type, notes, latent=family.latent)
+    remark_on_unread(family.config, notes, latent=family.latent)
     spec = replace(spec, findings=tuple(notes.findings))
     source = ConfigSource(
         kind=kind,
@@ -180,7 +183,14 @@ def _rotary_spec(
     if own is None:
         remark_on_nested(family, keys, notes)
     spec = _spec(family, keys.spelling, groups, lengths, notes)
-    return replace(spec, source=Source(keys=tuple(read)))
+    placed = [(group, key.layer_type) for group, key in zip(groups, read, strict=True)]
+    return replace(
+        spec,
+        source=Source(keys=tuple(read)),
+        second=(*read_second(config, model_type, placed), *_depth_decoder(config)),
+        dual_chunk=read_dual_chunk(config),
+        axes=read_axes(keys.main, model_type, notes),
+    )
 
 
 def _rotary_kind(
@@ -237,6 +247,7 @@ def _unrotated_spec(
             Length(rows, source, lengths.claimed.stated), lengths.trained, lengths.others
         )
     groups: list[LayerGroup] = []
+    placed: list[tuple[LayerGroup, str]] = []
     for kind, indices in layers.groups:
         if kind.word in _WITHOUT_ORDER:
             remark_on_mlp(kind, indices, notes)
@@ -250,8 +261,31 @@ def _unrotated_spec(
             groups.append(LayerGroup(name, indices, encoding, window, rule))
         else:
             groups.append(LayerGroup(name, indices, Recurrent(_state(kind, model_type))))
+        placed.append((groups[-1], kind.word))
     remark_on_unused_window(config, layers, facts, notes)
-    return _spec(family, "no rotary encoding", groups, lengths, notes)
+    spec = _spec(family, "no rotary encoding", groups, lengths, notes)
+    return replace(spec, second=read_second(config, model_type, placed))
+
+
+def _depth_decoder(config: Section) -> Iterator[SecondRotation]:
+    """A decoder within each step, which has a base, widths and a length of its own."""
+    key = "depth_decoder_config"
+    part = config.section(key) if config.has(key) else None
+    if part is None:
+        return
+    inner = find_family(part, Notes())
+    found = read_family(inner)
+    rotary: list[tuple[tuple[int, ...], RotarySpec | None]]
+    rotary = [(group.layers, encoding) for group, encoding in found.rotary_groups()]
+    for layers, encoding in rotary or [((), None)]:
+        yield SecondRotation(
+            "depth decoder",
+            layers,
+            encoding,
+            claimed=found.claimed,
+            keys=(config.name(key),),
+            reason="" if encoding else "it rotates nothing",
+        )
 
 
 def _lengths_only(family: Family, tokenizer: Section | None, notes: Notes) -> PositionSpec:

@@ -39,6 +39,7 @@ HARMLESS = {
     "max_source_positions": "of an encoder",
     "max_window_layers": "of a window that use_sliding_window turns off",
     "min_length": "of generation",
+    "mlp_layer_types": "of the feed-forward: dense or sparse",
     "offset_alibi": "of the code that BLOOM was trained with",
     "original_rope": "of ChatGLM's code, and true in every file",
     "position_embedding_type": "names an encoding that the family has anyway",
@@ -53,12 +54,11 @@ HARMLESS = {
 """Keys that are spelled so and say nothing of position, each with the reason."""
 
 
-def remark_on_unread(config: Section, model_type: str, notes: Notes, *, latent: bool) -> None:
+def remark_on_unread(config: Section, notes: Notes, *, latent: bool) -> None:
     """Warn of each key that bears on position and was not taken by any rule.
 
     `latent`: whether the model's attention is latent.
     """
-    _remark_on_indexer(config, model_type, notes)
     for key, value in list(config.values.items()):
         if key in config.asked or key in HARMLESS or value in (None, False, [], {}, ""):
             continue
@@ -81,32 +81,6 @@ def remark_on_unread(config: Section, model_type: str, notes: Notes, *, latent: 
             "position, layers, windows or lengths",
             "look in the model's code for what it does with this key",
         )
-
-
-INDEXER_LAYOUT = {"deepseek_v32": "half", "glm_moe_dsa": "interleaved"}
-"""The layout in which the indexer of a family rotates (`Indexer.forward` in transformers 5.24);
-DeepSeek's differs from that of its main attention."""
-
-
-def _remark_on_indexer(config: Section, model_type: str, notes: Notes) -> None:
-    """The second rotation of sparse attention: an index that chooses which keys are seen."""
-    keys = ("index_head_dim", "index_n_heads", "index_topk")
-    stated = [f"{key} {config.count(key)}" for key in keys if config.has(key)]
-    if not stated:
-        return
-    layout = INDEXER_LAYOUT.get(model_type)
-    width = config.count("qk_rope_head_dim", least=0)
-    how = (
-        f"it rotates the first {width or 64} channels of each head of its own, in {layout} layout, "
-        "by the angles of the main attention; an engine that takes another layout there sees other "
-        "keys"
-        if layout
-        else "how it rotates is not known here"
-    )
-    notes.note(
-        "second-rotation",
-        f"{', '.join(stated)}: an indexer chooses the keys that each query sees; {how}",
-    )
 
 
 def _repeats(config: Section, key: str) -> bool:

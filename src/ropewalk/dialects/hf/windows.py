@@ -5,12 +5,12 @@ from __future__ import annotations
 from ropewalk.dialects.hf.defaults import ContentBiasFacts, Facts, RotaryFacts
 from ropewalk.dialects.values import MAX_LENGTH, Section
 
-_KEYS = ("local_attention", "sliding_window_size", "sliding_window")
-
 
 def window_size(config: Section, facts: Facts) -> int | None:
     """`sliding_window` in tokens, or the class default where the key is absent."""
-    key = next((each for each in _KEYS if each in config.values), "sliding_window")
+    key = "local_attention" if "local_attention" in config.values else "sliding_window"
+    if isinstance(facts, ContentBiasFacts) and "sliding_window_size" in config.values:
+        key = "sliding_window_size"
     stated = config.count(key, MAX_LENGTH, least=0)
     if stated == 0:
         # Published files use 0 for "none".
