@@ -309,7 +309,7 @@ class SecondRotation:
     keeps: int | None = None
     rate: int | None = None
     claimed: Length | None = None
-    keys: tuple[str, ...] = ()
+    keys: tuple[str, ...] = field(default=(), compare=False)
     reason: str = field(default="", compare=False)
 
 

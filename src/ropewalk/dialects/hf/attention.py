@@ -188,7 +188,7 @@ def _alibi(config: Section) -> AlibiSpec:
 def unrotated_softmax(config: Section, facts: Facts, model_type: str) -> SoftmaxRule:
     """The softmax rule of families that do not rotate."""
     width, heads = width_of(config)[1], heads_of(config)[1]
-    head = config.count("d_kv") or config.count("head_dim")
+    head = config.count("d_kv") or config.count("head_dim", least=0) or None
     if head is None and width and heads:
         head = max(width // heads, 1)
     if head is None:

@@ -56,6 +56,15 @@ _GEMMA4 = RotaryFacts(
 )
 # Stated as a width, which one of the two classes reads (see the tests' list of defects).
 _MINIMAX = RotaryFacts(base=5e6, head_dim=128, partial_keys=("partial_rotary_factor", "rotary_dim"))
+_MODERNBERT = RotaryFacts(
+    base=160_000.0,
+    claimed=8192,
+    pattern=Every(3, ("global_attn_every_n_layers",), first=True),
+    window=128,
+    local=LocalRope("local_rope_theta", 10_000.0, scaled=True),
+    base_keys=("global_rope_theta",),
+    two_sided=True,
+)
 _BETA = {"beta_fast": 32.0, "beta_slow": 1.0}
 _MISTRAL_YARN = {"rope_type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0} | _BETA
 
@@ -212,15 +221,9 @@ FACTS: dict[str, Facts] = {
         | _BETA,
     ),
     "llama4_text": RotaryFacts(base=500_000.0, claimed=131_072, layout="interleaved", head_dim=128),
-    "modernbert": RotaryFacts(
-        base=160_000.0,
-        claimed=8192,
-        pattern=Every(3, ("global_attn_every_n_layers",), first=True),
-        window=128,
-        local=LocalRope("local_rope_theta", 10_000.0, scaled=True),
-        base_keys=("global_rope_theta",),
-        two_sided=True,
-    ),
+    "modernbert": _MODERNBERT,
+    # The key of its pattern is none of its class's fields, and was not varied.
+    "modernbert-decoder": replace(_MODERNBERT, window=64, two_sided=False),
     "nomic_bert": RotaryFacts(
         base=1000.0,
         claimed=2048,
@@ -307,7 +310,7 @@ FACTS: dict[str, Facts] = {
     # Audio models, which the atlas does not build.
     "csm": RotaryFacts(base=500_000.0, claimed=2048),
     "csm_depth_decoder_model": RotaryFacts(base=500_000.0, claimed=33),
-    "moshi_depth": UnrotatedFacts(claimed=None),
+    "moshi_depth": UnrotatedFacts(claimed=9),
     # Its default of the sections is null, with which it is not built.
     "hunyuan_vl_text": RotaryFacts(claimed=2048),
     # Its bias goes into the scores beside the attention function, where it cannot be watched.

@@ -128,6 +128,8 @@ def _local_families(
     A `rope_scaling` is laid over the full layers' dictionary, and over the sliding ones' only
     where the family says so. Flat keys in `rope_parameters` are not read by these classes.
     """
+    # Of sliding layers, whether there are any or not.
+    config.take(local.key)
     flat = new is not None and bool(new.values) and not nested
     if flat and local.flat and old is None:
         old, flat = new, False

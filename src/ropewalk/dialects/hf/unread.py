@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from ropewalk.dialects.hf.layers import layer_count
 from ropewalk.dialects.values import Notes, Section, shown
 
 BEARS = re.compile(
@@ -25,26 +26,38 @@ BESIDE_KINDS = {
     "_sliding_window_pattern",
     "full_attention_interval",
     "global_attn_every_n_layers",
+    "full_attn_idxs",
     "layer_group_size",
+    "prefix_dense_sliding_window_pattern",
     "sliding_window_pattern",
 }
 """Keys that give the pattern of layers, and say nothing where `layer_types` lists them."""
 
 HARMLESS = {
+    "activation_sparsity_pattern": "of the feed-forward",
     "chunk_size": "of a layer with a state: how many tokens are computed at once",
     "mamba_chunk_size": "as chunk_size",
+    "full_attn_alpha_factor": "of the residual stream",
+    "full_attn_beta_factor": "of the residual stream",
+    "linear_attn_alpha_factor": "of the residual stream",
+    "linear_attn_beta_factor": "of the residual stream",
     "image_seq_length": "of an image's tokens",
     "max_length": "of generation",
     "max_new_tokens": "of generation",
     "max_source_positions": "of an encoder",
     "max_window_layers": "of a window that use_sliding_window turns off",
     "min_length": "of generation",
+    "loop_layer_index_end": "of layers that run several times, at the same positions",
+    "loop_layer_index_start": "of layers that run several times, at the same positions",
+    "mtp_layers_block_type": "of layers that predict further tokens",
     "mlp_layer_types": "of the feed-forward: dense or sparse",
     "offset_alibi": "of the code that BLOOM was trained with",
     "original_rope": "of ChatGLM's code, and true in every file",
     "position_embedding_type": "names an encoding that the family has anyway",
     "qk_nope_head_dim": "a width, of channels that are not rotated",
     "qk_rope_head_dim": "a width, which the head's own says too",
+    "num_sliding_attention_heads": "a width of sliding layers",
+    "rel_l2_clip_threshold": "of the size of the numbers that mix a bias",
     "rotary": "GPT-J's, which always rotates",
     "swa_num_attention_heads": "a width of sliding layers",
     "swa_num_key_value_heads": "a width of sliding layers",
@@ -69,6 +82,10 @@ def remark_on_unread(config: Section, notes: Notes, *, latent: bool) -> None:
             continue
         if key in BESIDE_KINDS and config.has("layer_types"):
             continue
+        if key == "no_rope_layer_interval" and config.has("no_rope_layers"):
+            continue
+        if key == "rope_scaling_layers" and _all_of(value, layer_count(config)):
+            continue
         if key == "partial_rotary_factor" and (latent or config.has("rope_parameters")):
             # Latent attention rotates the channels of qk_rope_head_dim; dictionaries have a share
             # of their own.
@@ -81,6 +98,11 @@ def remark_on_unread(config: Section, notes: Notes, *, latent: bool) -> None:
             "position, layers, windows or lengths",
             "look in the model's code for what it does with this key",
         )
+
+
+def _all_of(value: object, total: int | None) -> bool:
+    """Whether a list names every layer."""
+    return isinstance(value, list | tuple) and list(value) == list(range(total or 0))
 
 
 def _repeats(config: Section, key: str) -> bool:
