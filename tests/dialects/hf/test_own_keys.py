@@ -522,3 +522,46 @@ def test_every_attending_layer_of_recurrent_gemma_has_its_window() -> None:
     }  # fmt: skip
     (group,) = (each for each, _ in read_config(config).rotary_groups())
     assert (group.layers, group.window) == ((2, 5), Window(2048))
+
+
+def misspelt(key: str) -> list[str]:
+    middle = len(key) // 2
+    swapped = key[: middle - 1] + key[middle] + key[middle - 1] + key[middle + 1 :]
+    return [
+        key + "s" if not key.endswith("s") else key[:-1], key[:middle] + "x" + key[middle + 1 :],
+        key[:middle] + key[middle + 1 :], swapped, key.replace("_", "-", 1), key.upper(),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("num_hidden_layers", "max_position_embeddings", "rope_theta", "rope_scaling"),
+        *("num_attention_heads", "hidden_size"),
+    ],
+)
+def test_a_key_that_is_one_letter_from_one_that_is_absent_is_named(key: str) -> None:
+    config = FILES["llama31-v4"]
+    for given in misspelt(key):
+        if given == key:
+            continue
+        changed = {given if name == key else name: value for name, value in config.items()}
+        found = read_config(changed)
+        told = [each.text for each in found.findings if each.code == "key-misspelt"]
+        assert any(given in text and key in text for text in told), given
+    # A key more beside the right one is no slip.
+    assert "key-misspelt" not in codes(spec("llama31-v4", **{misspelt(key)[0]: config[key]}))
+
+
+@pytest.mark.parametrize("word", ["sliding_attentions", "Full_attention", "linear", "local"])
+def test_a_dictionary_under_a_word_that_names_no_kind_of_layer_is_a_warning(word: str) -> None:
+    rope = {**FILES["laguna-xs.2"]["rope_parameters"], word: {"rope_theta": 1e4}}
+    found = spec("laguna-xs.2", rope_parameters=rope)
+    (told,) = (each for each in found.findings if each.code == "unknown-rope-kind")
+    assert word in told.text
+
+
+def test_a_slip_within_the_list_of_layers_is_named() -> None:
+    linear = dict(FILES["kimi_linear"]["linear_attn_config"])
+    linear["full_attn_layer"] = linear.pop("full_attn_layers")
+    assert "key-misspelt" in codes(spec("kimi_linear", linear_attn_config=linear))

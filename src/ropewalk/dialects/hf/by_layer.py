@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ropewalk.dialects.hf.layers import FULL, LINEAR, SLIDING, layer_count
+from ropewalk.dialects.hf.unread import remark_on_slips
 from ropewalk.dialects.values import MAX_COUNT, Notes, Section
 
 _NEO, _NEO_TURNS = "attention_layers", "attention_types"
@@ -25,7 +26,7 @@ def by_layer(config: Section, notes: Notes) -> Section | None:
     """
     total = layer_count(config)
     config = _windowed(config, total)
-    words = _words(config, total)
+    words = _words(config, total, notes)
     bases = _bases(config, words or _stated(config, total))
     if bases is None and (words is None or not config.has("swa_rope_theta")):
         if words is None and config.has("attention_window_size"):
@@ -66,7 +67,7 @@ _OWN = (
 )
 
 
-def _words(config: Section, total: int | None) -> tuple[str, ...] | None:
+def _words(config: Section, total: int | None, notes: Notes) -> tuple[str, ...] | None:
     """The kinds of layers by a key that only one code has."""
     for key, zero, one in (
         ("hybrid_layer_pattern", FULL, SLIDING),
@@ -82,6 +83,8 @@ def _words(config: Section, total: int | None) -> tuple[str, ...] | None:
         return _neo_words(config, total)
     linear = config.section("linear_attn_config") if config.has("linear_attn_config") else None
     full = linear.counts("full_attn_layers") if linear is not None else None
+    if linear is not None:
+        remark_on_slips(linear, (), notes)
     if full is not None and linear is not None and total is not None:
         # Counted from 1.
         if max(full, default=1) > total:

@@ -6,6 +6,8 @@ A file of a code that is newer than these rules, or of a model's own, says what 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import takewhile
 
 from ropewalk.dialects.hf.layers import layer_count
 from ropewalk.dialects.values import Notes, Section, shown
@@ -98,6 +100,44 @@ def remark_on_unread(config: Section, notes: Notes, *, latent: bool) -> None:
             "position, layers, windows or lengths",
             "look in the model's code for what it does with this key",
         )
+
+
+def remark_on_slips(config: Section, known: Iterable[str], notes: Notes) -> None:
+    """Warn of a key that was not read and is one letter away from a known one that is absent.
+
+    `known`: keys that are looked for besides those that were asked of `config`.
+    """
+    wanted = [key for key in {*config.asked, *known} if key not in config.values]
+    for key in config.values:
+        if key in config.asked or not isinstance(key, str) or len(key) < SHORTEST:
+            continue
+        near = sorted(each for each in wanted if len(each) >= SHORTEST and _a_slip(key, each))
+        if near:
+            notes.warn(
+                "key-misspelt",
+                f"{config.name(key)} is no key that is read here; {near[0]} is one, and the file "
+                "does not have it",
+                f"write {near[0]}, if that is meant",
+            )
+
+
+SHORTEST = 6
+"""Letters of a key; shorter ones are alike by chance."""
+
+
+def _a_slip(given: str, meant: str) -> bool:
+    """Whether one letter too many, too few, wrong or swapped, or another case, is between two."""
+    given, meant = given.lower().replace("-", "_"), meant.lower()
+    if given == meant:
+        return True
+    if abs(len(given) - len(meant)) > 1:
+        return False
+    alike = (a == b for a, b in zip(given, meant, strict=False))
+    start = sum(takewhile(bool, alike))
+    ends = {(given[start + 1 :], meant[start:]), (given[start:], meant[start + 1 :])}
+    ends.add((given[start + 1 :], meant[start + 1 :]))
+    swapped = given[start : start + 2] == meant[start : start + 2][::-1]
+    return any(a == b for a, b in ends) or (swapped and given[start + 2 :] == meant[start + 2 :])
 
 
 def _all_of(value: object, total: int | None) -> bool:
