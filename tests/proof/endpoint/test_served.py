@@ -139,7 +139,7 @@ def test_a_line_that_breaks_in_every_way_changes_nothing_in_the_table(
 def test_a_server_that_cuts_prompts_is_caught_and_nothing_of_it_is_a_miss(
     kept: str, proxy: MakeProxy, tmp_path: Path
 ) -> None:
-    """As Ollama cuts at its window, with status 200: the count gives it away, and the answers show it."""
+    """As Ollama cuts at its window, with status 200: the count tells, and the answers show it."""
 
     def cut(body: dict[str, Any]) -> dict[str, Any]:
         ids = body["prompt"]
