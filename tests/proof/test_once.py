@@ -68,7 +68,7 @@ class FakeClient:
     def post(self, *_: Any) -> None:
         return None
 
-    def ask(self, _api: str, body: dict[str, Any], *_: Any) -> Reply:
+    def ask(self, _api: str, body: dict[str, Any], *_: Any, **__: Any) -> Reply:
         read = len(Estimate()(body["prompt"])["input_ids"])
         return Reply(" nothing.", finish="stop", prompt_tokens=read)
 

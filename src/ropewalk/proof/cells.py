@@ -25,20 +25,27 @@ class Outcome(StrEnum):
     REFUSED = "REFUSED"
     """The model declined to answer: says nothing about what it can find."""
     EMPTY = "EMPTY"
-    """Nothing was printed but white space, or thinking that never came to an answer."""
+    """Nothing was printed but white space."""
+    THINKING = "THINKING"
+    """The tokens of the answer were used up by thinking: what it would have been is not known."""
     TRUNCATED = "TRUNCATED"
     """The server read fewer tokens than it was sent: the question was not the one asked."""
     OVERFLOW = "OVERFLOW"
     """The prompt does not fit what the model or the memory can take."""
     ERROR = "ERROR"
     """Something broke. Not an answer: the same command asks again."""
+    THROTTLED = "THROTTLED"
+    """One prompt is more than the server's rate lets through. Not an answer either."""
 
 
 JUDGED = (Outcome.HIT, Outcome.MISS, Outcome.WRONG)
 """The outcomes that count for accuracy."""
 
-UNJUDGED = (Outcome.TRUNCATED, Outcome.REFUSED, Outcome.EMPTY)
+UNJUDGED = (Outcome.TRUNCATED, Outcome.REFUSED, Outcome.THINKING, Outcome.EMPTY)
 """Answers that say nothing about retrieval, the gravest first; kept, shown and never counted."""
+
+UNANSWERED = (Outcome.ERROR, Outcome.THROTTLED)
+"""No answers: the same command asks again."""
 
 
 class Control(StrEnum):

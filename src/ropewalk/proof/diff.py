@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ropewalk.errors import StoreError
-from ropewalk.proof.cells import JUDGED, Control, Outcome, Row, Sharing
+from ropewalk.proof.cells import JUDGED, UNANSWERED, Control, Outcome, Row, Sharing
 from ropewalk.proof.facts import IDENTITY
 from ropewalk.proof.statistics.paired import (
     MeanDifference,
@@ -190,7 +190,7 @@ def _by_prompt(run: KeptRun) -> dict[Key, Row]:
     return {
         (row.cell, row.key, row.value, digest): row
         for row, digest in run.rows
-        if row.cell.control is Control.NONE and row.answer.outcome is not Outcome.ERROR
+        if row.cell.control is Control.NONE and row.answer.outcome not in UNANSWERED
     }
 
 
