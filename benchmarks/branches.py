@@ -33,7 +33,7 @@ from ropewalk.proof.local import LocalModel
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.statistics.paired import mcnemar, mean_difference
 from ropewalk.proof.subject import Asked, Subject
-from ropewalk.proof.subjects.branches import sharable
+from ropewalk.proof.subjects.sharable import sharable
 from ropewalk.proof.tokens import Tokens
 
 RESULT = Path(__file__).parent / "results" / "branches.txt"

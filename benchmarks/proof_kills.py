@@ -2,7 +2,8 @@
 
 A small model of random weights (SmolLM2's tokenizer) is proved by the command itself, as branches
 with a short calibration. Every process is forked from one that has imported torch, so that moments
-fall on the work rather than on imports; it loads the model and runs `ropewalk prove` as a shell would.
+fall on the work rather than on imports; it loads the model and runs `ropewalk prove` as a shell
+would.
 What is compared at the end: the kept answers, cell by cell (outcome, what was printed,
 log-probability to 1e-4: after a kill other prompts stand side by side in a pass), and the table
 that the command draws.

@@ -37,7 +37,7 @@ from ropewalk.proof.progress import Event
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.statistics.verdicts import RelativeThreshold
 from ropewalk.proof.store import Store
-from ropewalk.proof.subjects.branches import sharable
+from ropewalk.proof.subjects.sharable import sharable
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.spec import PositionSpec
 from ropewalk.short import short

@@ -6,10 +6,13 @@ positions begins at d * (h - the gap's own).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ropewalk.proof.cells import Gapped
+from ropewalk.proof.haystack import SHORTEST_FILLER
 from ropewalk.short import short
 
 TOLERANCE = 0.02
@@ -76,3 +79,39 @@ def plan_places(
 def _ascending(reading: Mapping[tuple[int, float], int]) -> GapPlaces:
     order = sorted(set(reading.values()))
     return GapPlaces(tuple(order), {key: order.index(place) for key, place in reading.items()})
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class LaidHaystack:
+    """A trial's text for one reading: sentences, the tokens before each, and where gaps are.
+
+    `at` are the indices of the sentences behind gaps, by place; `begins` is the index in `text` of
+    the first sentence's first token. `secret` is what the text must not name.
+    """
+
+    sentences: tuple[str, ...]
+    edges: tuple[int, ...]
+    places: GapPlaces
+    at: tuple[int, ...]
+    text: Gapped
+    begins: int
+    secret: tuple[str, ...]
+
+    def edge(self, end: int) -> int:
+        """Positions of the first `end` sentences, with the gaps before them."""
+        return self.edges[end] + self.text.size * self.gaps(end)
+
+    def gaps(self, end: int) -> int:
+        """How many gaps are before the last of the first `end` sentences, or further before."""
+        return bisect_right(self.at, end - 1)
+
+    def end(self, room: int) -> int:
+        """How many sentences are the longest beginning of at most `room` positions; -1 for none.
+
+        What is left can be filled: it is nothing, or enough for a short sentence.
+        """
+        end = bisect_right(range(len(self.edges)), room, key=self.edge) - 1
+        while end >= 0 and 0 < room - self.edge(end) < SHORTEST_FILLER:
+            end -= 1
+        return end

@@ -17,17 +17,15 @@ Where gaps go is `ropewalk.proof.gap_places`.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from ropewalk.errors import LengthError
 from ropewalk.proof.cells import Branch, Cell, Control, Gapped, Prompt
-from ropewalk.proof.gap_places import GapPlaces, plan_places
+from ropewalk.proof.gap_places import GapPlaces, LaidHaystack, plan_places
 from ropewalk.proof.haystack import (
     LONGEST_FILLER,
-    SHORTEST_FILLER,
     GeneratedHaystack,
     TextHaystack,
     Without,
@@ -49,42 +47,6 @@ _TEXTS_TRIED = 4
 _SLACK = 10
 """Tokens left behind the last gap of a prompt: counts of single sentences are off by a few, and
 the words that make up the length need room."""
-
-
-@short
-@dataclass(frozen=True, slots=True)
-class LaidHaystack:
-    """A trial's text for one reading: sentences, the tokens before each, and where gaps are.
-
-    `at` are the indices of the sentences behind gaps, by place; `begins` is the index in `text` of
-    the first sentence's first token. `secret` is what the text must not name.
-    """
-
-    sentences: tuple[str, ...]
-    edges: tuple[int, ...]
-    places: GapPlaces
-    at: tuple[int, ...]
-    text: Gapped
-    begins: int
-    secret: tuple[str, ...]
-
-    def edge(self, end: int) -> int:
-        """Positions of the first `end` sentences, with the gaps before them."""
-        return self.edges[end] + self.text.size * self.gaps(end)
-
-    def gaps(self, end: int) -> int:
-        """How many gaps are before the last of the first `end` sentences, or further before."""
-        return bisect_right(self.at, end - 1)
-
-    def end(self, room: int) -> int:
-        """How many sentences are the longest beginning of at most `room` positions; -1 for none.
-
-        What is left can be filled: it is nothing, or enough for a short sentence.
-        """
-        end = bisect_right(range(len(self.edges)), room, key=self.edge) - 1
-        while end >= 0 and 0 < room - self.edge(end) < SHORTEST_FILLER:
-            end -= 1
-        return end
 
 
 @short

@@ -22,9 +22,9 @@ from ropewalk.proof.plan import CostModel
 from ropewalk.proof.prove import lengths_of, planned
 from ropewalk.proof.settings import ProofSettings, as_stated
 from ropewalk.proof.subject import OpenedModel, Subject
-from ropewalk.proof.subjects.branches import Sharable, sharable
 from ropewalk.proof.subjects.calls import ModelCalls
 from ropewalk.proof.subjects.local import BRANCH_ROOM, LocalSubject, SharingLocal
+from ropewalk.proof.subjects.sharable import Sharable, sharable
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.override import override
 from ropewalk.rope.spec import LearnedPositions

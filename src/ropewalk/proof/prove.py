@@ -47,7 +47,7 @@ from ropewalk.proof.settings import RUNS, ProofSettings, go_on
 from ropewalk.proof.statistics.tally import by_task, own_rows, summary_of
 from ropewalk.proof.store import Store, try_folder
 from ropewalk.proof.subject import NamedModel, OpenedModel, Subject
-from ropewalk.proof.subjects.branches import Sharable
+from ropewalk.proof.subjects.sharable import Sharable
 from ropewalk.proof.summary import RunSummary
 from ropewalk.rope.spec import LearnedPositions, PositionSpec
 from ropewalk.short import short_with

@@ -17,7 +17,7 @@ from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.plan import CostModel, Make
 from ropewalk.proof.progress import Pace
 from ropewalk.proof.settings import ProofSettings
-from ropewalk.proof.subjects.branches import Sharable
+from ropewalk.proof.subjects.sharable import Sharable
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.spec import Length, PositionSpec
 from ropewalk.short import short, short_with

@@ -18,8 +18,8 @@ from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.loss_by_position import Reader, evaluate
 from ropewalk.proof.loss_run import generated
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.subjects.branches import sharable
 from ropewalk.proof.subjects.local import LocalSubject, SharingLocal
+from ropewalk.proof.subjects.sharable import sharable
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.override import override
 from tests.proof.subjects.test_sharing import same, shared

@@ -15,8 +15,8 @@ from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.subjects.branches import moving_schedule, sharable
 from ropewalk.proof.subjects.local import LocalSubject, SharingLocal
+from ropewalk.proof.subjects.sharable import moving_schedule, sharable
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.override import override
 from ropewalk.rope.schedules import LongRope
