@@ -272,7 +272,7 @@ def loaded() -> tuple[Any, Any]:
     ("call", "words"),
     [
         (lambda: ropewalk.prove("tiny", lengths="12x"), "12x"),
-        (lambda: ropewalk.prove("tiny", sharing="both"), "choose one of none, prefix, nested"),  # type: ignore[arg-type]
+        (lambda: ropewalk.prove("tiny", sharing="both"), "choose one of none, prefix, branches"),  # type: ignore[arg-type]
         (lambda: ropewalk.prove("tiny", device_map={"": True}), "a device is a number or a name"),
         (lambda: ropewalk.prove("tiny", base_url="http://x/v1"), "goes with a model at a server"),
         (lambda: ropewalk.prove("tiny", minutes=0), "--minutes 0 is impossible"),

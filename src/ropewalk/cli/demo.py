@@ -26,6 +26,7 @@ DEPTHS = 5
 
 NEXT = (
     ("ropewalk demo --full", "a small model stretched and tuned"),
+    ("ropewalk prove smollm2 --lengths 2k,12k --minutes 5", "fewer lengths, more answers"),
     ("ropewalk prove smollm2 --lengths 2k,12k --rope yarn:2", "with another schedule"),
     ("ropewalk audit PATH", "what another model's files say"),
     ("ropewalk prove PATH", "what another model finds"),
