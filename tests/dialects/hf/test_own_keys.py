@@ -24,11 +24,13 @@ from ropewalk.rope.schedules import Llama3, LongRope, SteppedNtk, Yarn
 from ropewalk.rope.spec import (
     AlibiSpec,
     ContentBias,
+    LearnedPositions,
     NoPositionSpec,
     PositionSpec,
     Recurrent,
     RelativeBuckets,
     RotarySpec,
+    SinusoidalSpec,
     Window,
 )
 
@@ -565,3 +567,14 @@ def test_a_slip_within_the_list_of_layers_is_named() -> None:
     linear = dict(FILES["kimi_linear"]["linear_attn_config"])
     linear["full_attn_layer"] = linear.pop("full_attn_layers")
     assert "key-misspelt" in codes(spec("kimi_linear", linear_attn_config=linear))
+
+
+@pytest.mark.parametrize(("learned", "kind"), [(True, LearnedPositions), (False, SinusoidalSpec)])
+def test_trocr_s_table_is_learned_or_fixed_by_its_key(learned: bool, kind: type[object]) -> None:
+    config = {
+        "model_type": "trocr", "d_model": 64, "decoder_attention_heads": 4, "decoder_layers": 2,
+        "max_position_embeddings": 512, "use_learned_position_embeddings": learned,
+    }  # fmt: skip
+    found = read_config(config)
+    assert {type(group.encoding) for group in found.groups} == {kind}
+    assert "key-not-read" not in codes(found)

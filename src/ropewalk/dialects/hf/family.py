@@ -16,6 +16,7 @@ from ropewalk.dialects.hf.defaults import (
     Facts,
     LearnedFacts,
     RotaryFacts,
+    SinusoidalFacts,
     UnrotatedFacts,
 )
 from ropewalk.dialects.hf.families import (
@@ -189,6 +190,8 @@ def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
         return RotaryFacts(claimed=4096, heads_wide=2)
     if model_type == "mpt":
         return _mpt(config, notes)
+    if model_type == "trocr" and config.flag("use_learned_position_embeddings") is False:
+        return SinusoidalFacts(claimed=512)
     if model_type == OWN_TYPE:
         return _own(config, notes)
     if facts is not None:
