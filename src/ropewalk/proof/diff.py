@@ -148,7 +148,7 @@ def compare(a: KeptRun, b: KeptRun, seed: int = 0) -> RunDiff:
             "which takes the same seed, haystack, tokenizer, sharing, lengths and depths"
         )
     pairs = [pair for pair in shared if all(row.answer.outcome in JUDGED for row in pair)]
-    by_document = any(row.sharing is Sharing.NESTED for pair in pairs for row in pair)
+    by_document = any(row.sharing is Sharing.BRANCHES for pair in pairs for row in pair)
     overall = _corrected([_compared(pairs, by_document, seed)])[0]
     parts = [
         replace(_compared(part, by_document, seed), length=int(length))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from ropewalk.errors import UsageError
 from ropewalk.listener import Listener
-from ropewalk.proof.cells import Calibrate
 from ropewalk.proof.endpoint.client import Client
 from ropewalk.proof.endpoint.meeting import Meeting, meet
 from ropewalk.proof.endpoint.policy import RequestGate
@@ -94,7 +93,7 @@ class ServedModel(OpenedModel):
 
     asked: Served
     whose: str = "at this server"
-    uncalibrated: str = "none at a server: run the same grid with prefix sharing to compare"
+    no_branches: str = "what a server has read cannot be taken apart from here"
 
     def own(self, length: int) -> int:
         """Our tokens of a prompt of `length` of the server's."""
@@ -123,11 +122,6 @@ def _check(settings: ProofSettings) -> EndpointSettings:
         raise UsageError("--rope cannot change a model at a server; start the server with it")
     if settings.device != "auto" or settings.dtype != "auto":
         raise UsageError("--device and --dtype are the server's to choose: leave them out")
-    if settings.calibrate not in (None, Calibrate.OFF):
-        raise UsageError(
-            f"--calibrate {settings.calibrate} is for a model that is run here: at a server, run "
-            "the grid with --sharing prefix too, and compare with ropewalk prove diff"
-        )
     if settings.device_map is not None:
         raise UsageError("--device-map is for a model that is run here: leave it out")
     if settings.chat and settings.endpoint.api == "completions":

@@ -15,6 +15,8 @@ from typing import Literal, get_args
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope import checks
+from ropewalk.rope.beside import AxisDealing, DualChunk
+from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import UNSCALED, Scaling
 from ropewalk.rope.sections import SectionLayout, pair_axes
 from ropewalk.short import short
@@ -38,8 +40,8 @@ class RotarySpec:
     `rotary_dim` channels of each head's `head_dim` are rotated; both are even counts of channels.
     `placement` says which channels those are. `sections` splits the pairs over position axes
     (mRoPE), empty for a single axis, and `section_layout` says how they are dealt out.
-    The `*_source` texts say which field, or which fallback, gave a value; they do not take part
-    in comparisons.
+    The `*_source` texts say which field, or which fallback, gave a value, and `layout_known` that
+    the layout is no assumption; they do not take part in comparisons.
 
     Raises ScheduleError with field, value and remedy: a rotary_dim that is odd or above head_dim,
     a rope_theta of 1 or less, sections that do not sum to the pairs or cannot be dealt out in
@@ -58,6 +60,7 @@ class RotarySpec:
     rope_theta_source: str = field(default="given", compare=False)
     rotary_dim_source: str = field(default="given", compare=False)
     scaling_source: str = field(default="given", compare=False)
+    layout_known: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what no angle can follow from."""
@@ -141,6 +144,19 @@ class RelativeBuckets:
 
 @short
 @dataclass(frozen=True, slots=True)
+class ContentBias:
+    """A learned bias on scores, by distance, that each query mixes for itself (Inkling).
+
+    `width` numbers a head, made from the query's vector, mix as many trained curves of bias over
+    distance; distances of `extent` and more have none.
+    """
+
+    extent: int
+    width: int
+
+
+@short
+@dataclass(frozen=True, slots=True)
 class NoPositionSpec:
     """Attention without position (NoPE)."""
 
@@ -160,6 +176,7 @@ Encoding = (
     | LearnedPositions
     | SinusoidalSpec
     | RelativeBuckets
+    | ContentBias
     | NoPositionSpec
     | Recurrent
 )
@@ -190,14 +207,14 @@ class SoftmaxRule:
     """What the scores are multiplied by beside 1/sqrt(head_dim), and what else shapes them.
 
     `factor` multiplies the usual scale; `rule` says in words where it comes from. `softcap`
-    bounds scores by cap * tanh(score / cap). `temperature` describes a query scale that grows
-    with position, as (floor_scale, attn_scale) in Llama 4. `sinks`: a learned extra logit.
+    bounds scores by cap * tanh(score / cap). `log_rule` is a factor that grows with the logarithm
+    of position or length. `sinks`: a learned extra logit.
     """
 
     factor: float = 1.0
     rule: str = "1/sqrt(head_dim), nothing added"
     softcap: float | None = None
-    temperature: tuple[float, float] | None = None
+    log_rule: LogRule | None = None
     sinks: bool = False
 
 
@@ -270,6 +287,33 @@ class Extended:
     fingerprint: str
 
 
+Part = Literal["indexer", "compressor", "draft layers", "depth decoder"]
+"""What rotates beside a model's layers."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class SecondRotation:
+    """A rotation beside that of the attention.
+
+    "indexer": chooses the keys that each query of `layers` sees, `keeps` of them, by `heads` of
+    its own. "compressor": makes one key of each `rate` tokens, which stands at the first of them.
+    "draft layers": predict further tokens, behind the model's own. "depth decoder": a decoder of
+    `claimed` tokens within each step. `rotary` is None where nothing is rotated, or where the
+    file and its family leave open how; `reason` says which. `keys` are those of the file.
+    """
+
+    part: Part
+    layers: tuple[int, ...]
+    rotary: RotarySpec | None
+    heads: int | None = None
+    keeps: int | None = None
+    rate: int | None = None
+    claimed: Length | None = None
+    keys: tuple[str, ...] = field(default=(), compare=False)
+    reason: str = field(default="", compare=False)
+
+
 class SourceKind(Enum):
     """What a spec was read from: a Hugging Face configuration, that of a module in memory, or a
     GGUF file. `MADE`: it was not read, but made in a program.
@@ -323,7 +367,8 @@ class PositionSpec:
     in words ("Hugging Face config, version 5 spelling", "GGUF version 3"). `findings`: what the
     reader noticed and must not lose. `source`: the file behind it, which takes no part in
     comparisons. `extended`: a record of how the
-    claimed length was obtained, None without one.
+    claimed length was obtained, None without one. `second`: rotations beside that of the layers,
+    `dual_chunk` and `axes` what else shapes their positions.
     """
 
     model_type: str
@@ -335,6 +380,9 @@ class PositionSpec:
     findings: tuple[Finding, ...] = ()
     extended: Extended | None = None
     source: Source = field(default=Source(), compare=False)
+    second: tuple[SecondRotation, ...] = ()
+    dual_chunk: DualChunk | None = None
+    axes: AxisDealing | None = None
 
     def rotary_groups(self) -> Iterator[tuple[LayerGroup, RotarySpec]]:
         """The groups whose angles can be computed, with their encoding."""

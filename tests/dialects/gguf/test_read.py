@@ -11,6 +11,8 @@ import pytest
 from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.values import shown
 from ropewalk.errors import GgufError
+from ropewalk.report.audit import encoding_words
+from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import Linear, Unscaled
 from ropewalk.rope.spec import (
     AlibiSpec,
@@ -119,7 +121,7 @@ def test_llama_4_chunks_and_leaves_every_fourth_layer_without_position(gguf_spec
     nope = groups["full attention, no position"]
     assert nope.layers == (3, 7)
     assert nope.encoding == NoPositionSpec()
-    assert nope.softmax.temperature == (8192.0, 0.1)
+    assert nope.softmax.log_rule == LogRule("in steps", start=8192.0, scale=0.1, first=1)
 
 
 def test_smollm_3_leaves_every_fourth_layer_without_position(gguf_spec: Spec) -> None:
@@ -252,10 +254,14 @@ def test_feed_forward_layers_of_a_hybrid_stand_in_no_group(gguf_spec: Spec) -> N
 
 
 def test_an_unknown_architecture_is_read_by_general_rules_and_says_so(gguf_spec: Spec) -> None:
-    read = gguf_spec("novel")
-    assert rotary(read).rope_theta == 500000.0
-    remark = next(r for r in read.findings if r.code == "architecture-unknown")
-    assert remark.severity == "warning"
+    for arch in ("novel", "k2-horizon", "cohere2moe", "granite_swa", "hy_v4", "qwen4exp"):
+        read = gguf_spec(arch)
+        assert rotary(read).rope_theta == 500000.0
+        assert not rotary(read).layout_known
+        assert "layout not known" in encoding_words(rotary(read))
+        remark = next(r for r in read.findings if r.code == "architecture-unknown")
+        assert remark.severity == "warning"
+    assert rotary(gguf_spec("llama")).layout_known
 
 
 def test_a_file_without_layers_or_widths_states_what_it_can(gguf_spec: Spec) -> None:

@@ -221,13 +221,13 @@ def test_a_count_without_what_was_cached_is_no_cut(
     fault: Callable[..., Document], salted: bool, tokenizer: bool, run: Run
 ) -> None:
     with Fake(2000, fault=fault, tokenizer=tokenizer) as fake:
-        ran = run(fake, sharing=Sharing.NESTED)
+        ran = run(fake, sharing=Sharing.PREFIX)
         assert ran.at(500) | ran.at(1000) == {Outcome.HIT}
         said = [note for note in ran.notes if "as with --salt" in note]
         assert len(said) == salted
         # And a server that cuts, too, is still found out.
         fake.window, fake.cut = 700, keep_tail
-        ran = run(fake, sharing=Sharing.NESTED, seed=1)
+        ran = run(fake, sharing=Sharing.PREFIX, seed=1)
         assert ran.at(500) == {Outcome.HIT}
         assert ran.at(1000) == {Outcome.TRUNCATED}
 

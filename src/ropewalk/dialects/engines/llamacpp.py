@@ -20,6 +20,7 @@ from ropewalk.rope.schedules import (
     NtkByParts,
     PairDivisors,
     Proportional,
+    SteppedNtk,
     UnknownScaling,
     Unscaled,
     Yarn,
@@ -43,7 +44,7 @@ WITHOUT_AMPLITUDE = frozenset({"minicpm", "minicpm3"})
 
 def dynamic(given: Given) -> Effect:
     """The converter writes nothing for it."""
-    rule = "dynamic scaling is not known: the converted file has none"
+    rule = "a base that grows with the prompt is not known: the converted file has none"
     return replace(unscaled(given), rules=(rule,))
 
 
@@ -128,10 +129,10 @@ def before(given: Given) -> Effect | None:
 
     Of an architecture that is not known here nothing is said.
     """
-    known = ARCHITECTURES if given.from_gguf else ARCHITECTURE_OF
-    if given.model_type not in known:
-        whose = "its loader" if given.from_gguf else "its converter"
-        rule = f"what {whose} makes of {given.model_type} is not known here"
+    arch = given.model_type if given.from_gguf else ARCHITECTURE_OF.get(given.model_type)
+    if arch not in ARCHITECTURES:
+        whose = "converter" if arch is None else "loader"
+        rule = f"what its {whose} makes of {arch or given.model_type} is not known here"
         return Effect(None, rules=(rule,))
     if not given.from_gguf:
         return None
@@ -151,7 +152,7 @@ def rule(given: Given) -> Effect:
             return linear(given)
         case Ntk():
             return fixed_base(given)
-        case DynamicNtk():
+        case DynamicNtk() | SteppedNtk():
             return dynamic(given)
         case Yarn() as scaling:
             return yarn(given, scaling)

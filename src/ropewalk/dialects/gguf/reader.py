@@ -27,6 +27,7 @@ from ropewalk.dialects.gguf.loader import (
 from ropewalk.dialects.gguf.scaling import Heads, ScalingReader
 from ropewalk.dialects.record import GGUF_RECORD, read_text
 from ropewalk.errors import GgufError, ScheduleError
+from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import UNSCALED, LongRope, Scaling, Yarn, yarn_mscale
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import (
@@ -86,7 +87,7 @@ class _Reader:
         self.header = header
         self.keys = Keys.of(header)
         known = ARCHITECTURES.get(self.keys.arch)
-        self.facts = known or UNKNOWN_ARCHITECTURE
+        self.facts, self.known = known or UNKNOWN_ARCHITECTURE, known is not None
         self.context_length = self.keys.required_count("context_length")
         self.layers = self.keys.count("block_count", most=MOST_LAYERS) or 0
         self.scaling = ScalingReader(self.keys, self.facts, self.context_length)
@@ -270,6 +271,7 @@ class _Reader:
             rope_theta_source=source,
             rotary_dim_source=heads.rotary_dim_source,
             scaling_source=scaling_source,
+            layout_known=self.known,
         )
 
     def base(self, *, local: bool) -> tuple[float, str]:
@@ -344,18 +346,20 @@ class _Reader:
             factor=factor,
             rule=rule,
             softcap=(self.facts.softcap if softcap is None else softcap) or None,
-            temperature=self.temperature(encoding),
+            log_rule=self.log_rule(encoding),
             sinks=f"blk.{layer or 0}.attn_sinks.weight" in self.header.tensors,
         )
 
-    def temperature(self, encoding: Encoding) -> tuple[float, float] | None:
-        """(floor_scale, attn_scale) of queries that grow with position."""
-        scale = self.keys.number("attention.temperature_scale", zero=True)
+    def log_rule(self, encoding: Encoding) -> LogRule | None:
+        """Queries that grow with position."""
+        names = ("attention.temperature_scale", "attention.temperature_length")
+        scale = self.keys.number(names[0], zero=True)
         if scale:
-            floor = self.keys.count("attention.temperature_length") or self.scaling.trained
-            return float(floor), scale
+            start = self.keys.count(names[1]) or self.scaling.trained
+            keys = tuple(self.keys.name(each) for each in names if self.keys.has(each))
+            return LogRule("in steps", start=float(start), scale=scale, keys=keys)
         # Llama 4 sharpens the layers without position.
-        return self.facts.temperature if isinstance(encoding, NoPositionSpec) else None
+        return self.facts.log_rule if isinstance(encoding, NoPositionSpec) else None
 
     def trained(self, groups: tuple[LayerGroup, ...]) -> Length:
         """The length of the training: stated, recognised in a tensor, or unknown."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from ropewalk.dialects.hf.defaults import (
     AlibiFacts,
     BucketFacts,
+    ContentBiasFacts,
     Every,
     Facts,
     LearnedFacts,
@@ -55,6 +56,15 @@ _GEMMA4 = RotaryFacts(
 )
 # Stated as a width, which one of the two classes reads (see the tests' list of defects).
 _MINIMAX = RotaryFacts(base=5e6, head_dim=128, partial_keys=("partial_rotary_factor", "rotary_dim"))
+_MODERNBERT = RotaryFacts(
+    base=160_000.0,
+    claimed=8192,
+    pattern=Every(3, ("global_attn_every_n_layers",), first=True),
+    window=128,
+    local=LocalRope("local_rope_theta", 10_000.0, scaled=True),
+    base_keys=("global_rope_theta",),
+    two_sided=True,
+)
 _BETA = {"beta_fast": 32.0, "beta_slow": 1.0}
 _MISTRAL_YARN = {"rope_type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0} | _BETA
 
@@ -211,15 +221,9 @@ FACTS: dict[str, Facts] = {
         | _BETA,
     ),
     "llama4_text": RotaryFacts(base=500_000.0, claimed=131_072, layout="interleaved", head_dim=128),
-    "modernbert": RotaryFacts(
-        base=160_000.0,
-        claimed=8192,
-        pattern=Every(3, ("global_attn_every_n_layers",), first=True),
-        window=128,
-        local=LocalRope("local_rope_theta", 10_000.0, scaled=True),
-        base_keys=("global_rope_theta",),
-        two_sided=True,
-    ),
+    "modernbert": _MODERNBERT,
+    # The key of its pattern is none of its class's fields, and was not varied.
+    "modernbert-decoder": replace(_MODERNBERT, window=64, two_sided=False),
     "nomic_bert": RotaryFacts(
         base=1000.0,
         claimed=2048,
@@ -303,6 +307,16 @@ FACTS: dict[str, Facts] = {
     "pop2piano": BucketFacts(),
     "mt5": BucketFacts(),
     "umt5": BucketFacts(),
+    # Audio models, which the atlas does not build.
+    "csm": RotaryFacts(base=500_000.0, claimed=2048),
+    "csm_depth_decoder_model": RotaryFacts(base=500_000.0, claimed=33),
+    "moshi_depth": UnrotatedFacts(claimed=9),
+    # Its default of the sections is null, with which it is not built.
+    "hunyuan_vl_text": RotaryFacts(claimed=2048),
+    # Its bias goes into the scores beside the attention function, where it cannot be watched.
+    "inkling_text": ContentBiasFacts(131_072, 512, None),
+    "inkling2_text": ContentBiasFacts(1_048_576, 1024, 128_000.0),
+    "inkling2_loop_text": ContentBiasFacts(1_048_576, 1024, 8192.0),
     "gpt2": LearnedFacts(1024),
     "gpt_bigcode": LearnedFacts(1024),
     "gpt_neo": LearnedFacts(2048),
@@ -382,17 +396,3 @@ TEXT_OF: dict[str, str] = {
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
 }
-
-# Read by the general rules: every spelling that any family uses.
-UNKNOWN = RotaryFacts(
-    base=None,
-    pattern=Windowed(),
-    base_keys=("rope_theta", "rotary_emb_base"),
-    partial_keys=(
-        "partial_rotary_factor",
-        "rotary_pct",
-        "rope_pct",
-        "rotary_emb_fraction",
-        "rotary_percentage",
-    ),
-)

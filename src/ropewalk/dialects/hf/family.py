@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ropewalk.dialects.hf.defaults import (
+    UNKNOWN,
     AlibiFacts,
     BucketFacts,
     Facts,
@@ -23,7 +24,6 @@ from ropewalk.dialects.hf.families import (
     OWN_TYPE,
     REMOTE,
     TEXT_OF,
-    UNKNOWN,
 )
 from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS, TRAINED_KEYS
 from ropewalk.dialects.hf.measured import measured_facts, text_type

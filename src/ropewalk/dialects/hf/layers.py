@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from ropewalk.dialects.hf.defaults import Every, Facts, RotaryFacts, Switched, Uniform, Windowed
+from ropewalk.dialects.hf.defaults import (
+    ContentBiasFacts,
+    Every,
+    Facts,
+    RotaryFacts,
+    Switched,
+    Uniform,
+    Windowed,
+)
 from ropewalk.dialects.hf.windows import chunk_size, two_sided, window_size
 from ropewalk.dialects.values import MAX_COUNT, Notes, Section
 from ropewalk.rope.spec import Length, Window
@@ -196,7 +204,7 @@ def _indexed_words(config: Section, total: int | None) -> tuple[str, ...]:
 
 def _pattern_words(config: Section, facts: Facts, total: int | None) -> tuple[str, ...]:
     """The kinds by the family's pattern; one period where the count is unknown."""
-    pattern = facts.pattern if isinstance(facts, RotaryFacts) else Uniform()
+    pattern = facts.pattern if isinstance(facts, RotaryFacts | ContentBiasFacts) else Uniform()
     match pattern:
         case Every(period=period, keys=keys, first=first, rare=rare, common=common, to_the_end=end):
             if (
@@ -368,6 +376,9 @@ def read_window(
 def remark_on_unused_window(config: Section, layers: Layers, facts: Facts, notes: Notes) -> None:
     """A `sliding_window` that no layer uses."""
     windowed = (SLIDING, HYBRID_SLIDING, REFERENCE, SPARSE, HEAVY)
+    if any(kind.word in (SPARSE, HEAVY) for kind, _ in layers.groups):
+        # Beside the compressed keys these see a window.
+        config.take("sliding_window")
     if any(kind.word in windowed for kind, _ in layers.groups):
         return
     size = window_size(config, facts) if config.has("sliding_window") else None

@@ -61,18 +61,47 @@ def read_lengths(
         if (tokens := config.length(key)) is not None
     }
     claimed = next(iter(named.values()), _default_claim(facts, model_type))
-    trained = _trained_candidates(config, rope, rope_stated) + _dual_chunk(config, notes)
+    trained = _trained_candidates(config, rope, rope_stated) + _dual_chunk(config)
     shorter = named.get("seq_length")
     if not trained and shorter and (shorter.tokens or 0) < (claimed.tokens or 0):
         # Qwen's first files: the training length beside a larger maximum.
         trained = [named.pop("seq_length")]
     first = trained[0] if trained else Length.unknown(_no_trained_text())
+    meant = _by_factor(rope, claimed, notes) if rope_stated else None
+    under = [claimed] if meant is not None else []
+    if meant is not None:
+        # What remains under that key is the original length once more.
+        named = {k: v for k, v in named.items() if v.tokens != claimed.tokens}
+        claimed = meant
     claims = [length for length in named.values() if length.tokens != claimed.tokens]
     _remark_on_trained(trained, notes)
     _remark_on_claims(claimed, claims, notes)
     others = claims + [x for x in trained[1:] if x.tokens != first.tokens]
-    others += _tokenizer_length(tokenizer, claimed, notes)
+    others += under + _tokenizer_length(tokenizer, claimed, notes)
     return Lengths(claimed, first, tuple(others))
+
+
+def _by_factor(rope: Section, claimed: Length, notes: Notes) -> Length | None:
+    """The claim of a file whose yarn starts from the length that it claims: factor times that.
+
+    Qwen's cards add yarn and leave max_position_embeddings at the original length, and vLLM
+    multiplies the two (`_get_and_verify_max_len`).
+    """
+    kind = rope.text("rope_type") or rope.text("type")
+    original, factor = rope.length(ORIGINAL), rope.number("factor")
+    if kind != "yarn" or original is None or original != claimed.tokens or (factor or 0) <= 1:
+        return None
+    tokens = round(original * (factor or 1.0))
+    if tokens > MAX_LENGTH:
+        return None
+    notes.note(
+        "claim-by-factor",
+        f"{claimed.source} {claimed.tokens} is the length that yarn starts from, not the one that "
+        f"it is for: factor {factor:g} makes it {tokens}, as vLLM reckons; transformers and mlx-lm "
+        "rotate alike and name no other length",
+        f"write {tokens} under {claimed.source}, so that every engine takes it for the claim",
+    )
+    return Length(tokens, f"{rope.name('factor')} {factor:g} x {original}", stated=False)
 
 
 def _default_claim(facts: Facts, model_type: str) -> Length:
@@ -101,21 +130,13 @@ def _trained_candidates(config: Section, rope: Section, rope_stated: bool) -> li
     return found
 
 
-def _dual_chunk(config: Section, notes: Notes) -> list[Length]:
-    """The original length of dual chunk attention (Qwen2.5-1M, 2501.15383), and what it is."""
+def _dual_chunk(config: Section) -> list[Length]:
+    """The original length of dual chunk attention (Qwen2.5-1M, 2501.15383)."""
     key = "dual_chunk_attention_config"
     part = config.section(key) if config.has(key) else None
     if part is None:
         return []
     original = part.length(ORIGINAL)
-    sizes = [f"{name} {part.count(name)}" for name in ("chunk_size", "local_size")]
-    notes.warn(
-        "dual-chunk-attention",
-        f"{config.name(key)} ({', '.join(sizes)}): beyond {original or 'its original length'} "
-        "tokens distances are kept within what was trained, chunk by chunk, and keys are scaled "
-        "by 0.1 ln(length / original) + 1; transformers, llama.cpp and MLX read nothing of it",
-        "serve lengths beyond the original one with vLLM's dual chunk attention",
-    )
     return [] if original is None else [Length(original, f"{part.name(ORIGINAL)}")]
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from ropewalk.dialects.hf.defaults import LocalRope, RotaryFacts
 from ropewalk.dialects.values import Notes, Section
+from ropewalk.rope.beside import AxisDealing
 from ropewalk.rope.sections import SectionLayout, in_turns
 from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
@@ -58,6 +60,9 @@ def select_rope(config: Section, facts: RotaryFacts, model_type: str, notes: Not
         notes.note("empty-rope-scaling", f"{old.path} is empty and says nothing")
         old = None
     nested = _nested(new, facts.labels) if new is not None else {}
+    for each in (old, new):
+        if each is not None:
+            _remark_on_kinds(each, facts.labels, notes)
     if old is not None and new is not None and new.values:
         _remark_on_both(config, old, new, notes)
     if facts.local is not None:
@@ -105,6 +110,20 @@ def _nested(rope: Section, labels: Mapping[str, str]) -> dict[str, Section | Non
     return found
 
 
+def _remark_on_kinds(rope: Section, labels: Mapping[str, str], notes: Notes) -> None:
+    """Dictionaries under a word that names no kind of layer."""
+    known = LAYER_KINDS | {*labels, *labels.values()}
+    for word, value in rope.values.items():
+        if isinstance(value, Mapping) and word not in known:
+            near = get_close_matches(str(word).lower(), sorted(known), 1, 0.8)
+            notes.warn(
+                "unknown-rope-kind",
+                f"{rope.name(str(word))} is a dictionary, and {word!r} names no kind of layer: "
+                "nothing reads it",
+                f"write {near[0]!r}, if that is meant" if near else "check the word",
+            )
+
+
 def _full_of(nested: Mapping[str, Section | None], flat: Section) -> Section:
     """The dictionary that stands for the whole: the full layers' one, or the flat one."""
     if not nested:
@@ -127,6 +146,8 @@ def _local_families(
     A `rope_scaling` is laid over the full layers' dictionary, and over the sliding ones' only
     where the family says so. Flat keys in `rope_parameters` are not read by these classes.
     """
+    # Of sliding layers, whether there are any or not.
+    config.take(local.key)
     flat = new is not None and bool(new.values) and not nested
     if flat and local.flat and old is None:
         old, flat = new, False
@@ -229,20 +250,44 @@ FAMILIES: dict[str, Sections] = {
 }  # fmt: skip
 """What the code of each family does, with the counts that it takes where the file has none."""
 
-OWN_DEALING = {"ernie4_5_vl_moe_text": "height and width by turns, then time"}
-"""Families that deal in a way of their own."""
+XD_COUNTS = "xdrope_section"
+_HUNYUAN = (
+    "each axis in turn takes twice its count of the channels of a head, whose two halves pair"
+)
+OWN_DEALING: dict[str, tuple[str, tuple[int, ...]]] = {
+    "ernie4_5_vl_moe_text": ("height and width by turns, then time", (22, 22, 20)),
+    "ernie4_5_vl_text": ("height and width by turns, then time", (22, 22, 20)),
+    "hunyuan_vl_text": (_HUNYUAN, ()),
+}
+"""Families that deal in a way of their own, with the counts that they take where the file has
+none."""
+
+
+def read_axes(rope: Section, model_type: str, notes: Notes) -> AxisDealing | None:
+    """Positions on several axes that are dealt out in a way of the family's own."""
+    key = next((each for each in (XD_COUNTS, COUNTS) if rope.has(each)), None)
+    how, default = OWN_DEALING.get(model_type, ("", ()))
+    stated = None if key is None else rope.counts(key, least=0)
+    if not how and key != XD_COUNTS:
+        return None
+    counts = stated or default
+    if not counts:
+        return None
+    told = "from transformers' default" if key is None else rope.name(key)
+    notes.note(
+        "mrope-of-its-own",
+        f"{len(counts)} axes of {', '.join(map(str, counts))} pairs ({told}), dealt out in a way "
+        f"of {model_type or 'the model'}'s own: {how or 'which is not known here'}; the angles "
+        "here are those of a text, where all axes are equal",
+        "for images use the model's own code",
+    )
+    return AxisDealing(counts, how, () if key is None else (rope.name(key),))
 
 
 def read_sections(rope: Section, pairs: int | None, model_type: str, notes: Notes) -> Sections:
     """The split of the pairs over time, height and width; without one where it does not fit."""
     stated = rope.counts(COUNTS, least=0) or ()
-    if stated and (own := OWN_DEALING.get(model_type)) is not None:
-        notes.warn(
-            "mrope-of-its-own",
-            f"{model_type} deals its pairs out {own}, which is neither in chunks nor in turns: "
-            "here all pairs are described as on one axis",
-            "for text nothing changes; for images use the model's own code",
-        )
+    if model_type in OWN_DEALING or rope.has(XD_COUNTS):
         return Sections()
     family = FAMILIES.get(model_type)
     layout = _layout(rope, family, model_type, notes) if stated or family else "chunked"

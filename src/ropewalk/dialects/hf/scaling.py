@@ -63,7 +63,7 @@ _ALIASES = {word: record.spelled.hf5 or word for word, record in _WORDS.items()}
 _MARKERS = {"gptj": "MLC-LLM's marker for the interleaved layout"}
 
 _ALWAYS = frozenset({"rope_type", "type", "rope_theta", "partial_rotary_factor"})
-_MROPE = frozenset({"mrope_section", "mrope_interleaved"})
+_MROPE = frozenset({"mrope_section", "mrope_interleaved", "xdrope_section"})
 _BETA_MODELS = frozenset({"mistral4", "ministral3"})
 _LONGROPE_ONLY = frozenset({"phi3", "phi4_multimodal"})
 
@@ -102,6 +102,9 @@ def read_scaling(rope: Section, around: Surroundings) -> Scaling:
             'write "rope_type": "longrope"',
         )
         name = "longrope"
+    if name == "xdrope" and around.model_type.startswith("hunyuan"):
+        # That family's older word; its class reads it so.
+        name = "dynamic"
     if name in _MARKERS:
         around.notes.note(
             "marker-not-a-scaling",
@@ -135,8 +138,8 @@ def _dynamic(rope: Section, around: Surroundings) -> Scaling:
     if alpha is not None and around.model_type.startswith("hunyuan"):
         around.notes.note(
             "dynamic-with-alpha",
-            f"{rope.path} is called dynamic and has alpha {alpha:g}: in this family a fixed "
-            "larger base, whatever the length",
+            f"{rope.path} is called {type_of(rope, around.notes)} and has alpha {alpha:g}: in this "
+            "family a fixed larger base, whatever the length",
         )
         return Ntk(alpha)
     factor = _factor(rope, around)
@@ -182,12 +185,15 @@ def _yarn(rope: Section, around: Surroundings) -> Scaling:
 def _llama3(rope: Section, around: Surroundings) -> Scaling:
     low, high = _needed(rope, "low_freq_factor"), _needed(rope, "high_freq_factor")
     if high == low:
-        around.notes.warn(
-            "llama3-hard-cut",
+        cut = (
             f"{rope.name('high_freq_factor')} {high:g} is not above low_freq_factor {low:g}: "
-            "frequencies are kept or divided with no blend between",
-            "Llama 3.1 has 1 and 4; check that the cut is meant",
+            "frequencies are kept or divided with no blend between"
         )
+        if around.model_type == "llama4_text":
+            around.notes.note("llama3-hard-cut", f"{cut}, as Llama 4's own files have it")
+        else:
+            remedy = "Llama 3.1 has 1 and 4; check that the cut is meant"
+            around.notes.warn("llama3-hard-cut", cut, remedy)
     return Llama3(_factor(rope, around), low, high, original_length(rope, around))
 
 
@@ -350,7 +356,7 @@ def _remark_on_keys(rope: Section, name: str, around: Surroundings) -> None:
     unread = sorted(str(k) for k, v in rope.values.items() if k not in read and v is not None)
     if ORIGINAL in unread:
         unread.remove(ORIGINAL)
-        around.notes.warn(
+        around.notes.note(
             "original-length-ignored",
             f"{rope.name(ORIGINAL)} has no effect: transformers' {name} does not read it"
             + (" and starts at max_position_embeddings" if name == "dynamic" else ""),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from ropewalk.dialects.hf.defaults import Facts, RotaryFacts
+from ropewalk.dialects.hf.defaults import ContentBiasFacts, Facts, RotaryFacts
 from ropewalk.dialects.values import MAX_LENGTH, Section
 
 
 def window_size(config: Section, facts: Facts) -> int | None:
     """`sliding_window` in tokens, or the class default where the key is absent."""
     key = "local_attention" if "local_attention" in config.values else "sliding_window"
+    if isinstance(facts, ContentBiasFacts) and "sliding_window_size" in config.values:
+        key = "sliding_window_size"
     stated = config.count(key, MAX_LENGTH, least=0)
+    if key == "local_attention" and config.values.get("sliding_window") == (stated or 0) // 2:
+        # The class writes its half beside it.
+        config.take("sliding_window")
     if stated == 0:
         # Published files use 0 for "none".
         return None
@@ -18,7 +23,7 @@ def window_size(config: Section, facts: Facts) -> int | None:
         return stated // 2
     if stated is not None or key in config.values:
         return stated
-    return facts.window if isinstance(facts, RotaryFacts) else None
+    return facts.window if isinstance(facts, RotaryFacts | ContentBiasFacts) else None
 
 
 def two_sided(facts: Facts) -> bool:
