@@ -79,7 +79,8 @@ class Client:
     """One server. Safe between threads.
 
     `url` is its base URL as given, usually ending in /v1; `timeout` is in seconds, for one
-    request; `gate` is where all requests of the run pass. Raises UsageError for a URL that is
+    request; `gate` is where all requests of the run pass. `sent` counts prompts.
+    Raises UsageError for a URL that is
     none or that holds a password, MissingPartError without the package openai.
     """
 
@@ -89,6 +90,7 @@ class Client:
         self.url = checked_url(url)
         self._gate = gate
         self._random = random or Random()
+        self.sent = 0
         try:
             import openai
         except ImportError as error:
@@ -158,6 +160,7 @@ class Client:
         raw = self._client.completions.with_raw_response
         if api == "chat/completions":
             raw = self._client.chat.completions.with_raw_response  # type: ignore[assignment]
+        self.sent += 1
         begun = time.perf_counter()
         # Of its own parameters the client would refuse some, and hand a stream over unread.
         named = {name: body[name] for name in _NAMED if name in body}

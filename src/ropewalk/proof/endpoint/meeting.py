@@ -56,10 +56,12 @@ def meet(
     chat: bool = False,
     answer_tokens: int,
     told: Callable[[str], None] = lambda _: None,
+    brief: bool = False,
 ) -> Meeting:
     """Find out what the first server is, how it is asked and how it counts, and by what.
 
-    The others must be there and take the same. Raises EndpointError where it cannot be asked, and
+    The others must be there and take the same. `brief`: with two probes, and not a look at what
+    its cache does to counts. Raises EndpointError where it cannot be asked, and
     UsageError where it has several models and none is named.
     """
     first = clients[0]
@@ -74,9 +76,9 @@ def meet(
     subject = EndpointSubject(
         model, dialect, tokens, window=facts.window, answer_tokens=answer_tokens, told=told
     )
-    subject.counting, text = _count(first, subject, exact, remarks)
+    subject.counting, text = _count(first, subject, exact, PROBES[: 2 if brief else 3], remarks)
     subject.limits.answered(first.url, subject.counting.least(max(PROBES[:2])))
-    subject.salt = given.salt or _confused(first, subject, text, remarks)
+    subject.salt = given.salt or (not brief and _confused(first, subject, text, remarks))
     return Meeting(facts, subject, counted_by, tuple(remarks))
 
 
@@ -128,7 +130,11 @@ def _probe(client: Client, subject: EndpointSubject, text: str) -> tuple[int, Re
 
 
 def _count(
-    client: Client, subject: EndpointSubject, exact: bool, remarks: list[str]
+    client: Client,
+    subject: EndpointSubject,
+    exact: bool,
+    sizes: Sequence[int],
+    remarks: list[str],
 ) -> tuple[Counting, str]:
     """Calibrate by three probes of plain text, or two where the window does not hold the third.
 
@@ -138,8 +144,8 @@ def _count(
     """
     own: list[int] = []
     counted: list[int | None] = []
-    given = sentences(subject.tokens, max(PROBES))
-    texts = [beginning(given, size, subject.tokens) for size in PROBES]
+    given = sentences(subject.tokens, max(sizes))
+    texts = [beginning(given, size, subject.tokens) for size in sizes]
     for text in texts:
         try:
             ours, reply = _probe(client, subject, text)
