@@ -14,8 +14,9 @@ from typing import assert_never
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
 from ropewalk.dialects.gguf.loader import MEANT_BASES, UNSTATED
+from ropewalk.dialects.hf.defaults import RotaryFacts
 from ropewalk.dialects.hf.length_keys import ORIGINAL
-from ropewalk.dialects.hf.measured import BASE, nested_outcome
+from ropewalk.dialects.hf.measured import BASE, measured_facts, nested_outcome
 from ropewalk.rope.schedules import (
     UNSCALED,
     DynamicNtk,
@@ -153,6 +154,21 @@ def nested_5(given: Given) -> Effect | None:
     return Effect(plain, given.trained, rules=(rule,))
 
 
+def whole_share_5(given: Given) -> Effect | None:
+    """A share of rotated channels that a class does not read, where nothing is scaled."""
+    facts = None if given.from_gguf else measured_facts(given.model_type)
+    if not isinstance(facts, RotaryFacts) or not isinstance(given.rotary.scaling, Unscaled):
+        return None
+    key = "partial_rotary_factor"
+    read = facts.inner_share if key in given.keys else facts.outer_share
+    width = int(given.rotary.head_dim * facts.partial)
+    if read or given.mla or width == given.rotary.rotary_dim:
+        return None
+    whole = replace(given.rotary, rotary_dim=width)
+    rule = f"{key} is not read: {width} channels are rotated"
+    return Effect(whole, given.trained, rules=(rule,))
+
+
 def refused_5(given: Given) -> Effect | None:
     """Phi-3's configuration class renames su and yarn to longrope and then misses its keys."""
     word = given.keys.get("type") or given.keys.get("rope_type")
@@ -194,7 +210,9 @@ def refused_4(given: Given) -> Effect | None:
 
 def before_5(given: Given) -> Effect | None:
     """Files of another format, and files that release 5 refuses."""
-    return gguf_without_scaling(given) or refused_5(given) or nested_5(given)
+    return (
+        gguf_without_scaling(given) or refused_5(given) or nested_5(given) or whole_share_5(given)
+    )
 
 
 def before_4(given: Given) -> Effect | None:

@@ -104,6 +104,11 @@ def _measured_factor(config: Section, facts: RotaryFacts, head_dim: int) -> tupl
         if scale is not None:
             rule = f"{key} {scale:g} in place of 1/sqrt({head_dim})"
             return scale * math.sqrt(head_dim), rule
+    if key := facts.factor_key:
+        scale = config.number(key)
+        scale = facts.scale if scale is None else scale
+        if scale is not None:
+            return scale, f"{key} {scale:g} / sqrt({head_dim})"
     if key := facts.scalar_key:
         scalar = config.number(key)
         scalar = facts.scalar if scalar is None else scalar
@@ -144,6 +149,24 @@ def _temperature(
     return None
 
 
+_CONTENT_KEYS = (
+    *("d_rel", "rel_extent", "log_scaling_n_floor", "log_scaling_alpha", "clamp_len", "attn_type"),
+    *("num_buckets", "relative_max_distance", "ngram", "sliding_window_size", "local_layer_ids"),
+)
+
+
+def remark_on_content(config: Section, model_type: str, notes: Notes) -> None:
+    """A bias on the scores by distance and by the query, and the keys that belong to it."""
+    keys = [key for key in _CONTENT_KEYS if key in config.values]
+    named = f" ({', '.join(config.name(key) for key in keys)})" if keys else ""
+    notes.note(
+        "bias-by-content",
+        f"{model_type} adds a bias to its scores that goes by the distance and by what the query "
+        f"is{named}; no encoding here describes that one",
+        "measure lengths beyond the trained one",
+    )
+
+
 def read_unrotated(config: Section, facts: Facts, claimed: Length, notes: Notes) -> Encoding:
     """The encoding of a family that does not rotate."""
     match facts:
@@ -169,11 +192,17 @@ def read_unrotated(config: Section, facts: Facts, claimed: Length, notes: Notes)
             return SinusoidalSpec(claimed.tokens)
         case BucketFacts():
             return RelativeBuckets(
-                config.count("relative_attention_num_buckets") or facts.buckets,
-                config.count("relative_attention_max_distance") or facts.max_distance,
+                _first_count(config, "num_buckets") or facts.buckets,
+                _first_count(config, "max_distance") or facts.max_distance,
             )
         case _:
             return NoPositionSpec()
+
+
+def _first_count(config: Section, ending: str) -> int | None:
+    """T5's key, or CPM-Ant's."""
+    keys = (f"relative_attention_{ending}", f"position_bias_{ending}")
+    return next((n for key in keys if (n := config.count(key)) is not None), None)
 
 
 def usable_rows(facts: LearnedFacts, claimed: Length) -> int | None:
@@ -194,7 +223,7 @@ def _alibi(config: Section) -> AlibiSpec:
 def unrotated_softmax(config: Section, facts: Facts, model_type: str) -> SoftmaxRule:
     """The softmax rule of families that do not rotate."""
     width, heads = width_of(config)[1], heads_of(config)[1]
-    head = config.count("d_kv") or config.count("head_dim")
+    head = config.count("d_kv") or config.count("head_dim", least=0) or None
     if head is None and width and heads:
         head = max(width // heads, 1)
     if head is None:

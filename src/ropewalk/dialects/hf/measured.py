@@ -14,11 +14,14 @@ from typing import Any
 
 from ropewalk.dialects.hf.defaults import (
     AlibiFacts,
+    BucketFacts,
+    ContentFacts,
     Every,
     Facts,
     LearnedFacts,
     RotaryFacts,
     SinusoidalFacts,
+    Switched,
     UnrotatedFacts,
     Windowed,
 )
@@ -44,6 +47,10 @@ def measured_facts(model_type: str) -> Facts | None:
             return SinusoidalFacts(**facts)
         case "alibi":
             return AlibiFacts(**facts)
+        case "buckets":
+            return BucketFacts(**facts)
+        case "content":
+            return ContentFacts(**facts)
         case "none":
             return UnrotatedFacts(**facts)
         case _:
@@ -70,9 +77,19 @@ def _rotary(facts: dict[str, Any], nested: str) -> RotaryFacts:
     facts.pop("unfitted", None)
     if shape is not None:
         facts["pattern"] = _pattern(shape)
-    for key in ("nope_kinds", "sink_kinds"):
-        facts[key] = tuple(facts.get(key, ()))
+    if facts.get("partial_keys") == []:
+        # A file's share is told all the same; the row of transformers says what its class does.
+        facts["outer_share"] = False
+        del facts["partial_keys"]
+    for key in ("nope_kinds", "sink_kinds", "base_keys", "partial_keys"):
+        if key in facts:
+            facts[key] = tuple(facts[key])
     return RotaryFacts(**facts, nested=nested)
+
+
+def adds_by_content(model_type: str) -> bool:
+    """Whether a type adds a bias to its scores that goes by the query, beside its encoding."""
+    return bool(_atlas()["types"].get(model_type, {}).get("content"))
 
 
 def measured_softmax(model_type: str) -> float | None:
@@ -81,9 +98,15 @@ def measured_softmax(model_type: str) -> float | None:
     return found
 
 
-def _pattern(shape: dict[str, Any]) -> Every | Windowed:
-    rule = {key: value for key, value in shape.items() if key != "kind"}
-    return Windowed() if shape["kind"] == "windowed" else Every(**rule)
+def _pattern(shape: dict[str, Any]) -> Every | Windowed | Switched:
+    rule = {key: value for key, value in shape.items() if key not in ("kind", "keys")}
+    match shape["kind"]:
+        case "windowed":
+            return Windowed(**rule)
+        case "switched":
+            return Switched()
+        case _:
+            return Every(**rule, keys=tuple(shape.get("keys", ())))
 
 
 @cache

@@ -14,14 +14,16 @@ from dataclasses import replace
 from ropewalk.dialects.hf.attention import (
     read_softmax,
     read_unrotated,
+    remark_on_content,
     sinks_of,
     unrotated_softmax,
     usable_rows,
 )
 from ropewalk.dialects.hf.by_layer import by_layer
-from ropewalk.dialects.hf.defaults import Facts, LearnedFacts, RotaryFacts
+from ropewalk.dialects.hf.defaults import ContentFacts, Facts, LearnedFacts, RotaryFacts
 from ropewalk.dialects.hf.family import ConfigSource, Family, find_family, vocabulary_of
 from ropewalk.dialects.hf.layers import (
+    CROSS,
     HYBRID_SLIDING,
     SLIDING,
     Kind,
@@ -32,7 +34,7 @@ from ropewalk.dialects.hf.layers import (
     shaped_for,
 )
 from ropewalk.dialects.hf.length_keys import Lengths, read_lengths
-from ropewalk.dialects.hf.measured import BASE, RELEASE, nested_outcome
+from ropewalk.dialects.hf.measured import BASE, RELEASE, adds_by_content, nested_outcome
 from ropewalk.dialects.hf.rope import RopeKeys, select_rope
 from ropewalk.dialects.hf.rotation import read_rotary
 from ropewalk.dialects.hf.unread import remark_on_unread
@@ -58,8 +60,8 @@ __all__ = ["load_json", "read_config"]
 OLMO3_BASE = 500_000.0
 """The default of OLMo 3's class, which its sliding layers get."""
 
-_WITHOUT_ORDER = frozenset({"mlp", "moe"})
-"""Layers that neither attend nor carry a state: they say nothing of position."""
+_WITHOUT_ORDER = frozenset({"mlp", "moe", CROSS})
+"""Layers that neither attend to text nor carry a state: they say nothing of position."""
 
 
 def read_config(
@@ -107,7 +109,7 @@ def _read(
     _remark_on_endless_numbers(whole.values, notes)
     record = read_record(whole, notes)
     family = family or find_family(whole, notes)
-    if family.facts is None:
+    if family.facts is None or isinstance(family.facts, ContentFacts):
         spec = _lengths_only(family, tokenizer, notes)
     elif isinstance(family.facts, RotaryFacts):
         spec = _rotary_spec(family, family.facts, tokenizer, notes)
@@ -233,6 +235,8 @@ def _unrotated_spec(
         lengths = Lengths(
             Length(rows, source, lengths.claimed.stated), lengths.trained, lengths.others
         )
+    if adds_by_content(model_type):
+        remark_on_content(config, model_type, notes)
     groups: list[LayerGroup] = []
     for kind, indices in layers.groups:
         if kind.word in _WITHOUT_ORDER:
@@ -251,7 +255,9 @@ def _unrotated_spec(
 def _lengths_only(family: Family, tokenizer: Section | None, notes: Notes) -> PositionSpec:
     """A file that names lengths and not the encoding: no groups, and a remark says so."""
     nothing = Section({}, family.config.where, "")
-    facts = RotaryFacts(base=None)
+    facts = family.facts or RotaryFacts(base=None)
+    if family.facts is not None:
+        remark_on_content(family.config, family.model_type, notes)
     lengths = read_lengths(family.config, nothing, True, facts, family.model_type, tokenizer, notes)
     return _spec(family, "encoding unknown", [], lengths, notes)
 
@@ -290,8 +296,10 @@ def _remark_on_mlp(kind: Kind, indices: tuple[int, ...], notes: Notes) -> None:
     """Layers left out of the groups."""
     notes.note(
         "layers-without-order",
-        f"{len(indices)} layers are {kind.word} only: no attention and no state, so they are in "
-        "no group",
+        f"{len(indices)} layers see images alone, so they are in no group"
+        if kind.word == CROSS
+        else f"{len(indices)} layers are {kind.word} only: no attention and no state, so they are "
+        "in no group",
     )
 
 
@@ -367,6 +375,12 @@ def _remark_on_family(
             "rotated-backwards",
             f"{family.model_type} rotates by the negative angles: its weights do not fit code "
             "that rotates the usual way",
+        )
+    if facts.grown is not None:
+        notes.note(
+            "query-grows",
+            f"{family.model_type} multiplies the queries of its layers without rotation by a "
+            f"factor that grows with the position, {facts.grown:g} at 4,000; no key states it",
         )
     if family.model_type == "modernbert" and any(k.word == SLIDING for k, _ in layers.groups):
         notes.note(
