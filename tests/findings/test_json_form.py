@@ -45,7 +45,7 @@ def test_the_top_level_is_the_documented_schema(make_spec: MakeSpec) -> None:
     document = to_json(audit(make_spec(others=(Length(9, "x"),)), name="m"))
     assert list(document) == [
         "schema", "name", "model_type", "format", "claimed", "trained", "stated_trained",
-        "other_lengths", "origin", "groups", "findings",
+        "other_lengths", "origin", "groups", "second", "dual_chunk", "axes", "findings",
     ]  # fmt: skip
     assert document["schema"] == "ropewalk.audit/1"
     assert document["claimed"] == {"tokens": 4096, "source": "max length", "stated": True}

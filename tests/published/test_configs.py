@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from ropewalk.dialects.hf import read_config
+from ropewalk.findings import audit
+from ropewalk.rope.schedules import LongRope
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "configs.json").read_text(encoding="utf-8")
@@ -49,6 +51,19 @@ def test_a_share_of_the_layers_may_be_scaled_and_the_rest_not() -> None:
     spec = read_config(_config("Gemma-3-27B-it"))
     names = {group.name: rotary.scaling.name for group, rotary in spec.rotary_groups()}
     assert names == {"sliding attention": "default", "full attention": "linear"}
+
+
+@pytest.mark.parametrize("model", ["Phi-3-mini-128k-instruct", "Phi-3.5-vision-instruct"])
+def test_searched_factors_grow_from_pair_to_pair_and_reach_the_claim(model: str) -> None:
+    spec = read_config(_config(model))
+    ((_, rotary),) = spec.rotary_groups()
+    assert isinstance(rotary.scaling, LongRope)
+    for factors in (rotary.scaling.short_factor, rotary.scaling.long_factor):
+        assert list(factors) == sorted(factors)
+        assert len(set(factors)) > 10
+    # 64.76 and 64.84 times, where 131,072 is 32 times 4,096.
+    assert rotary.scaling.long_factor[-1] == pytest.approx(64.8, abs=0.05)
+    assert "long-factors-short" not in {each.code for each in audit(spec).findings}
 
 
 def test_mrope_splits_the_pairs_and_scales_nothing() -> None:

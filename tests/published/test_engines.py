@@ -159,7 +159,7 @@ def test_transformers_fixes_it_by_each_prompt() -> None:
     apart = parting(found[HF], found[NEW])
     assert apart is not None
     assert apart.position is not None
-    assert "dynamic scaling is not known" in found[CPP].rules[0]
+    assert "a base that grows with the prompt is not known" in found[CPP].rules[0]
 
 
 def test_a_prompt_of_1000_tokens_to_a_long_phi_3_differs_by_engine() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.dialects.hf import read_config
+from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import Yarn
 from ropewalk.rope.spec import (
     AlibiSpec,
@@ -139,8 +140,8 @@ def test_llama_4_chunks_rotated_layers_and_warms_the_others() -> None:
     assert (len(rotated.layers), plain.layers[:2]) == (36, (3, 7))
     assert rotated.window == Window(8192, "chunked")
     assert plain.encoding == NoPositionSpec()
-    assert plain.softmax.temperature == (8192.0, 0.1)
-    assert rotated.softmax.temperature is None
+    assert plain.softmax.log_rule == LogRule("in steps", start=8192.0, scale=0.1, first=1)
+    assert rotated.softmax.log_rule is None
 
 
 @pytest.mark.parametrize("model_type", [None, "smollm3"])

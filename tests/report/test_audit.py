@@ -17,9 +17,11 @@ from ropewalk.report.audit import (
     softmax_words,
 )
 from ropewalk.report.lines import print_blocks, text_lines
+from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import UNSCALED, Llama3, LongRope, PairDivisors, UnknownScaling, Yarn
 from ropewalk.rope.spec import (
     AlibiSpec,
+    ContentBias,
     Encoding,
     Finding,
     IncompleteRotary,
@@ -51,13 +53,17 @@ def llama_3_1(remarks: tuple[Finding, ...] = (), source: str = "rope_theta") -> 
     )
 
 
+STEPS = LogRule("in steps", start=8192.0, scale=0.1, first=1)
+
+
 def every_encoding() -> PositionSpec:
     rotary = RotarySpec(128, 64, 1e6, "interleaved", sections=(8, 12, 12))
     encodings: tuple[Encoding, ...] = (
         rotary, IncompleteRotary(("rope_theta",)), AlibiSpec(None), LearnedPositions(512, 2),
-        SinusoidalSpec(None), RelativeBuckets(32, 128), NoPositionSpec(), Recurrent("mamba"),
+        SinusoidalSpec(None), RelativeBuckets(32, 128), ContentBias(1024, 16), NoPositionSpec(),
+        Recurrent("mamba"),
     )  # fmt: skip
-    soft = SoftmaxRule(1.5, "a rule", 50.0, (8192.0, 0.1), sinks=True)
+    soft = SoftmaxRule(1.5, "a rule", 50.0, STEPS, sinks=True)
     groups = tuple(
         LayerGroup(f"group {i}", (i,), encoding, Window(1024), soft)
         for i, encoding in enumerate(encodings)
@@ -177,6 +183,11 @@ def test_scalings_name_their_parameters_and_no_empty_ones() -> None:
 
 
 def test_everything_that_shapes_the_scores_is_said() -> None:
-    words = softmax_words(SoftmaxRule(1.5, "a rule", 50.0, (8192.0, 0.1), sinks=True))
-    for part in ("x 1.5 (a rule)", "capped at 50", "floor 8192, scale 0.1", "sink"):
+    words = softmax_words(SoftmaxRule(1.5, "a rule", 50.0, STEPS, sinks=True))
+    for part in (
+        "x 1.5 (a rule)",
+        "capped at 50",
+        "queries x 1 + 0.1 ln(1 + floor((position + 1) / 8192))",
+        "sink",
+    ):
         assert part in words

@@ -29,6 +29,7 @@ from ropewalk.rope.schedules import (
     PairDivisors,
     Proportional,
     Scaling,
+    SteppedNtk,
     UnknownScaling,
     Unscaled,
     Yarn,
@@ -214,7 +215,7 @@ def _flags(group: LayerGroup, rotary: RotarySpec, dialect: Dialect) -> str:
             told = _yarn_flags(scaling, dialect)
         case (
             DynamicNtk() | NtkByParts() | Llama3() | LongRope() | PairDivisors()
-            | Proportional() | UnknownScaling()
+            | Proportional() | SteppedNtk() | UnknownScaling()
         ):  # fmt: skip
             raise dialect.refusal("scaling", repr(scaling.name), "they know none, linear and yarn")
         case _:

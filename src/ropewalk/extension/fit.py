@@ -13,6 +13,7 @@ from ropewalk.extension.methods import trained_length
 from ropewalk.rope.schedules import Proportional, Scaling, Unscaled
 from ropewalk.rope.spec import (
     AlibiSpec,
+    ContentBias,
     Encoding,
     IncompleteRotary,
     LearnedPositions,
@@ -74,6 +75,8 @@ def _reason(encoding: Encoding) -> str:
             return "sinusoidal positions are defined at every place, and scaling them is untried"
         case RelativeBuckets(max_distance=most):
             return f"relative buckets treat all distances beyond {most} alike, at any length"
+        case ContentBias(extent=extent):
+            return f"its relative bias is trained up to distance {extent}, and 0 beyond"
         case NoPositionSpec():
             return "its attention is told nothing of position, so there is nothing to stretch"
         case Recurrent(kind=kind):

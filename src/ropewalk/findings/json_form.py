@@ -9,9 +9,14 @@ Top level::
     other_lengths    list of the same
     origin           {code, sentence}
     groups           list, in the model's order: name, layers, window {size, kind} | null,
-                     softmax {factor, rule, softcap, temperature, sinks},
+                     softmax {factor, rule, softcap, log_rule {grows, on, of, start, scale, first,
+                     keys} | null, sinks},
                      encoding {type, ...its fields; scaling {type, ...its fields}},
                      rotary | null: see below; null where no angle can be computed
+    second           list of {part, layers, rotary: as encoding, or null, heads, keeps, rate,
+                     claimed, keys, reason}: rotations beside those of the layers
+    dual_chunk       {chunk_size, local_size, original, keys} | null
+    axes             {sections, dealing, keys} | null: axes dealt out in a family's own way
     findings         list of {code, severity, text, remedy}
     engines          where asked for: see `engines_json`
     live             of a loaded model: {verdict, sentence, parts}
@@ -34,6 +39,7 @@ from ropewalk.dialects.engines import EngineView, partings
 from ropewalk.findings.result import Audit, RotaryAudit
 from ropewalk.rope.spec import (
     AlibiSpec,
+    ContentBias,
     Encoding,
     IncompleteRotary,
     LayerGroup,
@@ -42,6 +48,7 @@ from ropewalk.rope.spec import (
     Recurrent,
     RelativeBuckets,
     RotarySpec,
+    SecondRotation,
     SinusoidalSpec,
 )
 
@@ -62,6 +69,7 @@ ENCODINGS: dict[type[Encoding], str] = {
     LearnedPositions: "LearnedPositions",
     SinusoidalSpec: "Sinusoidal",
     RelativeBuckets: "RelativeBuckets",
+    ContentBias: "ContentBias",
     NoPositionSpec: "NoPosition",
     Recurrent: "Recurrent",
 }
@@ -82,6 +90,9 @@ def to_json(audit: Audit) -> dict[str, Json]:
         "other_lengths": [_fields(length) for length in audit.spec.other_lengths],
         "origin": _fields(audit.origin),
         "groups": [_group(group, computed.get(group)) for group in audit.spec.groups],
+        "second": [_second(each) for each in audit.spec.second],
+        "dual_chunk": None if audit.spec.dual_chunk is None else _fields(audit.spec.dual_chunk),
+        "axes": None if audit.spec.axes is None else _fields(audit.spec.axes),
         "findings": [_fields(finding) for finding in audit.findings],
         **({} if audit.engines is None else {"engines": engines_json(audit.engines)}),
         **({} if audit.live is None else {"live": _live(audit.live)}),
@@ -97,21 +108,27 @@ def _live(check: LiveCheck) -> dict[str, Json]:
     return {"verdict": check.verdict, "sentence": check.sentence, "parts": parts}
 
 
+def _encoding(encoding: Encoding) -> dict[str, Json]:
+    """By its type; a scaling too."""
+    found: dict[str, Json] = {"type": ENCODINGS[type(encoding)], **_fields(encoding)}
+    if isinstance(encoding, RotarySpec | IncompleteRotary):
+        scaling = encoding.scaling
+        found["scaling"] = {**_fields(scaling), "type": scaling.kind, "name": scaling.name}
+    return found
+
+
+def _second(second: SecondRotation) -> dict[str, Json]:
+    rotary = None if second.rotary is None else _encoding(second.rotary)
+    return {**_fields(second), "rotary": rotary}
+
+
 def _group(group: LayerGroup, part: RotaryAudit | None) -> dict[str, Json]:
-    encoding = _fields(group.encoding)
-    if isinstance(group.encoding, RotarySpec | IncompleteRotary):
-        scaling = group.encoding.scaling
-        encoding["scaling"] = {
-            **_fields(scaling),
-            "type": scaling.kind,
-            "name": scaling.name,
-        }
     return {
         "name": group.name,
         "layers": list(group.layers),
         "window": None if group.window is None else _fields(group.window),
         "softmax": _fields(group.softmax),
-        "encoding": {"type": ENCODINGS[type(group.encoding)], **encoding},
+        "encoding": _encoding(group.encoding),
         "rotary": None if part is None else _rotary(part),
     }
 

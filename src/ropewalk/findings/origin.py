@@ -25,6 +25,7 @@ from ropewalk.rope.schedules import (
 )
 from ropewalk.rope.spec import (
     AlibiSpec,
+    ContentBias,
     Extended,
     IncompleteRotary,
     LayerGroup,
@@ -243,6 +244,8 @@ def _without_rotary(spec: PositionSpec) -> str:
         return "Not rotary: fixed sines and cosines added at the input, as trained."
     if RelativeBuckets in kinds:
         return "Not rotary: buckets of relative distance, without a hard length."
+    if ContentBias in kinds:
+        return "Not rotary: a relative bias that each query mixes for itself, as trained."
     if kinds <= {NoPositionSpec, Recurrent} and kinds:
         return "Not rotary: no layer is told positions, and the length is only a claim."
     return "Unknown: the file describes no positional encoding."

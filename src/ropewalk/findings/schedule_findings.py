@@ -13,6 +13,7 @@ from ropewalk.rope.schedules import (
     LongRope,
     PairDivisors,
     Scaling,
+    SteppedNtk,
     Yarn,
     yarn_mscale,
 )
@@ -134,6 +135,17 @@ def _length_dependence(spec: PositionSpec, scaling: Scaling) -> Iterator[Finding
             f"Stay within {scaling.max_position_embeddings} tokens, or fix one base for all "
             "lengths.",
         )
+    if isinstance(scaling, SteppedNtk):
+        yield Finding(
+            "depends-on-length",
+            "note",
+            f"past {scaling.seq_length} tokens the base grows in steps with the prompt: alpha "
+            f"{scaling.alpha(2 * scaling.seq_length):g} up to {2 * scaling.seq_length} tokens, "
+            f"{scaling.alpha(4 * scaling.seq_length):g} up to {4 * scaling.seq_length}. Keys "
+            "cached before a step do not match later queries, and no engine but the model's own "
+            "code does this.",
+            f"Stay within {scaling.seq_length} tokens elsewhere.",
+        )
     if not isinstance(scaling, LongRope) or scaling.short_factor == scaling.long_factor:
         return
     if claimed is not None and claimed <= scaling.original_max_position_embeddings:
@@ -167,6 +179,14 @@ def _unseen(spec: PositionSpec, trained: Length, part: RotaryAudit) -> Iterator[
         f"{part.unseen} of {len(part.pairs)} pairs meet angles at {spec.claimed.tokens} "
         f"tokens that {trained.tokens} tokens never showed."
     )
+    if spec.dual_chunk is not None:
+        yield Finding(
+            "unseen-angles",
+            "note",
+            f"{text[:-1]}, where the attention is a plain one; dual chunks keep distances within "
+            "those.",
+        )
+        return
     if isinstance(part.rotary.scaling, Llama3):
         yield Finding(
             "unseen-angles",

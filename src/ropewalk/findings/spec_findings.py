@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ropewalk.errors import ScheduleError
+from ropewalk.findings.beside_findings import beside
 from ropewalk.findings.origin import how_obtained
 from ropewalk.findings.result import Audit, Horizon, Origin, RotaryAudit
 from ropewalk.findings.schedule_findings import schedule_findings
 from ropewalk.rope.diagnostics import pair_rows, similarity_horizon, trained_inv_freq
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.lengths import trained_length
+from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import UnknownScaling
 from ropewalk.rope.schedules.longrope import critical_dimension
 from ropewalk.rope.spec import (
@@ -43,6 +45,8 @@ def find(
         *_lengths(spec, trained),
         *_encodings(spec),
         *_windows(spec),
+        *_log_rules(spec),
+        *beside(spec),
         *schedule_findings(spec, trained, rotary, origin),
     )
     told = {finding.code for finding in own}
@@ -160,6 +164,29 @@ def _windows(spec: PositionSpec) -> Iterator[Finding]:
             f"Every rotary layer sees at most {listed} tokens back, of {claimed} claimed: farther "
             "text arrives only through several layers.",
             f"Prove retrieval beyond {sizes[-1]} tokens before relying on it.",
+        )
+
+
+def _log_rules(spec: PositionSpec) -> Iterator[Finding]:
+    """Factors that grow with the logarithm of position or length, with what they come to."""
+    found: dict[LogRule, list[str]] = {}
+    for group in spec.groups:
+        if group.softmax.log_rule is not None:
+            found.setdefault(group.softmax.log_rule, []).append(group.name)
+    claimed, texts = spec.claimed.tokens, []
+    for rule, names in found.items():
+        last = None if claimed is None else claimed - 1 if rule.of == "position" else claimed
+        factor = None if last is None else rule.factor(last)
+        grown = "" if factor is None else f", {factor:.4g} at {claimed} tokens"
+        keys = f" ({', '.join(rule.keys)})" if rule.keys else ""
+        texts.append(f"{', '.join(names)}: {rule.on} x {rule.formula}{grown}{keys}")
+    if texts:
+        yield Finding(
+            "log-rule",
+            "note",
+            f"{'; '.join(texts)}.",
+            "Ask of an engine that it computes this factor: where it does not, long prompts are "
+            "read with scores that were never trained.",
         )
 
 

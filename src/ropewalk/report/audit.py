@@ -17,6 +17,7 @@ from ropewalk.rope.diagnostics import PairRow
 from ropewalk.rope.schedules import LongRope, PairDivisors, Scaling, UnknownScaling, Unscaled
 from ropewalk.rope.spec import (
     AlibiSpec,
+    ContentBias,
     Encoding,
     IncompleteRotary,
     LayerGroup,
@@ -26,6 +27,7 @@ from ropewalk.rope.spec import (
     Recurrent,
     RelativeBuckets,
     RotarySpec,
+    SecondRotation,
     SinusoidalSpec,
     SoftmaxRule,
 )
@@ -62,6 +64,8 @@ def document(audit: Audit, *, pairs: Pairs = "digest") -> Document:
     computed = {part.group: part for part in audit.rotary}
     for group in spec.groups:
         blocks += ["", *_group(audit, group, computed.get(group), pairs)]
+    for second in spec.second:
+        blocks += ["", *_second(second)]
     blocks += ["", *_findings(audit.findings)]
     if audit.live is not None:
         blocks += ["", Prose(audit.live.sentence)]
@@ -100,6 +104,26 @@ def _group(
     yield pair_table(rows)
     if pairs == "digest" and len(rows) < len(part.pairs):
         yield Prose(f"{len(rows)} of {len(part.pairs)} pairs; --pairs all", "  ")
+
+
+def _second(second: SecondRotation) -> Iterator[Block]:
+    """A rotation beside that of the layers."""
+    yield Heading(f"{second.part}: {layers_words(second.layers)}")
+    rotary = second.rotary
+    told = encoding_words(rotary) if rotary is not None else second.reason or "none"
+    details = [Detail("encoding", told)]
+    if rotary is not None:
+        details.append(Detail("base", f"{rotary.rope_theta:,.10g}", rotary.rope_theta))
+        details.append(Detail("scaling", scaling_words(rotary.scaling)))
+    for name, number in (("heads", second.heads), ("keys kept", second.keeps),
+                         ("tokens a key", second.rate)):  # fmt: skip
+        if number is not None:
+            details.append(Detail(name, str(number), number))
+    if second.claimed is not None:
+        details.append(_length("claimed length", second.claimed))
+    if second.keys:
+        details.append(Detail("from", ", ".join(second.keys)))
+    yield _details(*details)
 
 
 def _limits(audit: Audit, part: RotaryAudit) -> Iterator[Detail]:
@@ -249,6 +273,11 @@ def encoding_words(encoding: Encoding) -> str:
             return f"sinusoidal, {_count(rows, 'positions')}"
         case RelativeBuckets(buckets=buckets, max_distance=distance):
             return f"relative, {buckets} buckets up to distance {distance}"
+        case ContentBias(extent=extent, width=width):
+            return (
+                f"relative, a bias that each query mixes of {width} trained curves over the "
+                f"last {extent} distances"
+            )
         case NoPositionSpec():
             return "none: these layers are told no position"
         case Recurrent(kind=kind):
@@ -274,9 +303,8 @@ def softmax_words(rule: SoftmaxRule) -> str:
     words = f"x {rule.factor:.6g} ({rule.rule})"
     if rule.softcap is not None:
         words += f", scores capped at {rule.softcap:g}"
-    if rule.temperature is not None:
-        floor, scale = rule.temperature
-        words += f", queries grow with position (floor {floor:g}, scale {scale:g})"
+    if rule.log_rule is not None:
+        words += f", {rule.log_rule.on} x {rule.log_rule.formula}"
     if rule.sinks:
         words += ", a learned sink"
     return words

@@ -15,6 +15,8 @@ from typing import Literal, get_args
 
 from ropewalk.errors import ScheduleError
 from ropewalk.rope import checks
+from ropewalk.rope.beside import AxisDealing, DualChunk
+from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import UNSCALED, Scaling
 from ropewalk.rope.sections import SectionLayout, pair_axes
 from ropewalk.short import short
@@ -141,6 +143,19 @@ class RelativeBuckets:
 
 @short
 @dataclass(frozen=True, slots=True)
+class ContentBias:
+    """A learned bias on scores, by distance, that each query mixes for itself (Inkling).
+
+    `width` numbers a head, made from the query's vector, mix as many trained curves of bias over
+    distance; distances of `extent` and more have none.
+    """
+
+    extent: int
+    width: int
+
+
+@short
+@dataclass(frozen=True, slots=True)
 class NoPositionSpec:
     """Attention without position (NoPE)."""
 
@@ -160,6 +175,7 @@ Encoding = (
     | LearnedPositions
     | SinusoidalSpec
     | RelativeBuckets
+    | ContentBias
     | NoPositionSpec
     | Recurrent
 )
@@ -190,14 +206,14 @@ class SoftmaxRule:
     """What the scores are multiplied by beside 1/sqrt(head_dim), and what else shapes them.
 
     `factor` multiplies the usual scale; `rule` says in words where it comes from. `softcap`
-    bounds scores by cap * tanh(score / cap). `temperature` describes a query scale that grows
-    with position, as (floor_scale, attn_scale) in Llama 4. `sinks`: a learned extra logit.
+    bounds scores by cap * tanh(score / cap). `log_rule` is a factor that grows with the logarithm
+    of position or length. `sinks`: a learned extra logit.
     """
 
     factor: float = 1.0
     rule: str = "1/sqrt(head_dim), nothing added"
     softcap: float | None = None
-    temperature: tuple[float, float] | None = None
+    log_rule: LogRule | None = None
     sinks: bool = False
 
 
@@ -270,6 +286,33 @@ class Extended:
     fingerprint: str
 
 
+Part = Literal["indexer", "compressor", "draft layers", "depth decoder"]
+"""What rotates beside a model's layers."""
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class SecondRotation:
+    """A rotation beside that of the attention.
+
+    "indexer": chooses the keys that each query of `layers` sees, `keeps` of them, by `heads` of
+    its own. "compressor": makes one key of each `rate` tokens, which stands at the first of them.
+    "draft layers": predict further tokens, behind the model's own. "depth decoder": a decoder of
+    `claimed` tokens within each step. `rotary` is None where nothing is rotated, or where the
+    file and its family leave open how; `reason` says which. `keys` are those of the file.
+    """
+
+    part: Part
+    layers: tuple[int, ...]
+    rotary: RotarySpec | None
+    heads: int | None = None
+    keeps: int | None = None
+    rate: int | None = None
+    claimed: Length | None = None
+    keys: tuple[str, ...] = ()
+    reason: str = field(default="", compare=False)
+
+
 class SourceKind(Enum):
     """What a spec was read from: a Hugging Face configuration, that of a module in memory, or a
     GGUF file. `MADE`: it was not read, but made in a program.
@@ -323,7 +366,8 @@ class PositionSpec:
     in words ("Hugging Face config, version 5 spelling", "GGUF version 3"). `findings`: what the
     reader noticed and must not lose. `source`: the file behind it, which takes no part in
     comparisons. `extended`: a record of how the
-    claimed length was obtained, None without one.
+    claimed length was obtained, None without one. `second`: rotations beside that of the layers,
+    `dual_chunk` and `axes` what else shapes their positions.
     """
 
     model_type: str
@@ -335,6 +379,9 @@ class PositionSpec:
     findings: tuple[Finding, ...] = ()
     extended: Extended | None = None
     source: Source = field(default=Source(), compare=False)
+    second: tuple[SecondRotation, ...] = ()
+    dual_chunk: DualChunk | None = None
+    axes: AxisDealing | None = None
 
     def rotary_groups(self) -> Iterator[tuple[LayerGroup, RotarySpec]]:
         """The groups whose angles can be computed, with their encoding."""

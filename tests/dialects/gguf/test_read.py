@@ -11,6 +11,7 @@ import pytest
 from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.values import shown
 from ropewalk.errors import GgufError
+from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import Linear, Unscaled
 from ropewalk.rope.spec import (
     AlibiSpec,
@@ -119,7 +120,7 @@ def test_llama_4_chunks_and_leaves_every_fourth_layer_without_position(gguf_spec
     nope = groups["full attention, no position"]
     assert nope.layers == (3, 7)
     assert nope.encoding == NoPositionSpec()
-    assert nope.softmax.temperature == (8192.0, 0.1)
+    assert nope.softmax.log_rule == LogRule("in steps", start=8192.0, scale=0.1, first=1)
 
 
 def test_smollm_3_leaves_every_fourth_layer_without_position(gguf_spec: Spec) -> None:

@@ -6,6 +6,7 @@ The values were computed from each publisher's code or measured on the engine th
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ import ropewalk
 from ropewalk.dialects.hf import read_config
 from ropewalk.findings import audit
 from ropewalk.rope.frequencies import frequencies
-from ropewalk.rope.schedules import Llama3, LongRope, Yarn
+from ropewalk.rope.log_rule import LogRule
+from ropewalk.rope.schedules import Llama3, LongRope, SteppedNtk, Yarn
 from ropewalk.rope.spec import (
     AlibiSpec,
+    ContentBias,
     NoPositionSpec,
     PositionSpec,
     Recurrent,
     RelativeBuckets,
     RotarySpec,
+    Window,
 )
 
 FILES: dict[str, dict[str, Any]] = json.loads(
@@ -149,18 +153,6 @@ def test_sparse_attention_is_attention(word: str) -> None:
     assert isinstance(encoding.scaling, Yarn)
 
 
-@pytest.mark.parametrize(
-    ("model_type", "layout"), [("deepseek_v32", "half"), ("glm_moe_dsa", "interleaved")]
-)
-def test_the_rotation_of_an_indexer_is_named_with_its_keys(model_type: str, layout: str) -> None:
-    index = {"index_head_dim": 128, "index_n_heads": 64, "index_topk": 2048}
-    found = spec("deepseek-v32-sparse-words", model_type=model_type, **index)
-    (told,) = (each for each in found.findings if each.code == "second-rotation")
-    assert all(f"{key} {value}" in told.text for key, value in index.items())
-    assert f"first 64 channels of each head of its own, in {layout} layout" in told.text
-    assert "key-not-read" not in codes(found)
-
-
 @pytest.mark.parametrize("name", ["exaone-4.5-33b", "trinity-mini"])
 def test_full_layers_among_sliding_ones_have_no_rotation(name: str) -> None:
     found = spec(name)
@@ -225,17 +217,83 @@ def test_the_original_length_of_dual_chunk_attention_stands_in_its_key() -> None
     assert "dual-chunk-attention" in codes(found)
 
 
+@pytest.mark.parametrize("model_type", ["inkling_text", "inkling2_text", "inkling2_loop_text"])
+@pytest.mark.parametrize(("extent", "window", "width"), [(1024, 512, 16), (2048, 256, 8)])
+def test_a_bias_that_each_query_mixes_is_told_with_its_reach(
+    model_type: str, extent: int, window: int, width: int
+) -> None:
+    keys = {"rel_extent": extent, "sliding_window_size": window, "d_rel": width}
+    found = spec("inkling2", model_type=model_type, **keys)
+    by_name = {group.name: group for group in found.groups}
+    full, sliding = by_name["hybrid"], by_name["hybrid sliding"]
+    assert (full.layers, full.window) == ((5, 11), None)
+    assert full.encoding == ContentBias(extent, width)
+    assert sliding.window == Window(window)
+    assert sliding.encoding == ContentBias(window, width)
+    rule = full.softmax.log_rule
+    assert rule is not None
+    # tau = 1 + alpha ln(max((position + 1) / floor, 1))
+    assert rule.factor(255_999) == pytest.approx(1.0 + 0.1 * math.log(2.0))
+    assert rule.factor(127_999) == 1.0
+    assert sliding.softmax.log_rule is None
+    assert codes(found) == []
+
+
+def test_qwen_s_first_models_raise_their_base_in_steps_and_their_queries_by_a_logarithm() -> None:
+    ((group, encoding),) = spec("qwen-7b").rotary_groups()
+    assert encoding.scaling == SteppedNtk(8192)
+    # 10,000 x 7^(128 / 126), and 3^(128 / 126) one doubling before.
+    for length, base in ((8192, 10_000.0), (8193, 30_527.737), (16_384, 30_527.737),
+                         (16_385, 72_195.46), (32_768, 72_195.46)):  # fmt: skip
+        at = frequencies(group, length).inv_freq
+        assert at[1] == pytest.approx(base ** (-1 / 64), rel=1e-6)
+    rule = group.softmax.log_rule
+    assert rule is not None
+    assert rule.keys == ("use_logn_attn", "seq_length")
+    assert rule.factor(32_767) == pytest.approx(15 / 13)
+    assert codes(spec("qwen-7b")) == []
+    told = {each.code: each.text for each in audit(spec("qwen-7b")).findings}
+    assert "1.154 at 32768 tokens (use_logn_attn, seq_length)" in told["log-rule"]
+    assert "alpha 3 up to 16384 tokens, 7 up to 32768" in told["depends-on-length"]
+
+
+@pytest.mark.parametrize("key", ["use_dynamic_ntk", "use_logn_attn"])
+def test_length_rules_of_a_family_that_is_not_known_are_named(key: str) -> None:
+    found = spec("llama31-v4", **{key: True})
+    (told,) = (each for each in found.findings if each.code == "own-length-rules")
+    assert told.text.startswith(key)
+    assert "own-length-rules" not in codes(spec("llama31-v4", **{key: False}))
+
+
 @pytest.mark.parametrize(
-    ("name", "key"),
+    ("name", "changes", "expected"),
     [
-        ("inkling2", "rel_extent"),
-        ("inkling2", "log_scaling_alpha"),
-        ("inkling2", "sliding_window_size"),
+        (
+            "qwen25_1m", {},
+            LogRule("by ratio", "keys", "length", 262_144.0, 0.1, 0,
+                    ("dual_chunk_attention_config.original_max_position_embeddings",)),
+        ),
+        ("llama31-v4", {"use_ssmax": True}, LogRule("learned", first=1, keys=("use_ssmax",))),
+        ("llama31-v4", {"use_ssmax": False}, None),
+        (
+            "llama31-v4",
+            {"llama_4_scaling": {"beta": 0.2, "original_max_position_embeddings": 8192}},
+            LogRule("in steps", start=8192.0, scale=0.2, keys=(
+                "llama_4_scaling.beta", "llama_4_scaling.original_max_position_embeddings")),
+        ),
+        ("qwen-7b", {"use_logn_attn": False}, None),
     ],
-)
-def test_what_no_rule_reads_is_named(name: str, key: str) -> None:
-    told = [each.text for each in spec(name).findings if each.code == "key-not-read"]
-    assert any(key in text for text in told)
+)  # fmt: skip
+def test_every_factor_that_grows_with_a_logarithm_is_one_rule_with_its_keys(
+    name: str, changes: dict[str, Any], expected: LogRule | None
+) -> None:
+    found = spec(name, **changes)
+    assert {group.softmax.log_rule for group in found.groups} == {expected}
+    told = [each for each in audit(found).findings if each.code == "log-rule"]
+    assert [all(key in each.text for key in expected.keys) for each in told if expected] == (
+        [True] if expected else []
+    )
+    assert "key-not-read" not in codes(found)
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_a_layout_that_the_family_s_code_does_not_have_is_refused() -> None:
         (
             text_config("ernie4_5_vl_moe_text", mrope_section=[22, 22, 20]),
             "mrope-of-its-own",
-            "warning",
+            "note",
         ),
     ],
 )

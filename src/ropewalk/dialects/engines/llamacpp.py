@@ -20,6 +20,7 @@ from ropewalk.rope.schedules import (
     NtkByParts,
     PairDivisors,
     Proportional,
+    SteppedNtk,
     UnknownScaling,
     Unscaled,
     Yarn,
@@ -43,7 +44,7 @@ WITHOUT_AMPLITUDE = frozenset({"minicpm", "minicpm3"})
 
 def dynamic(given: Given) -> Effect:
     """The converter writes nothing for it."""
-    rule = "dynamic scaling is not known: the converted file has none"
+    rule = "a base that grows with the prompt is not known: the converted file has none"
     return replace(unscaled(given), rules=(rule,))
 
 
@@ -151,7 +152,7 @@ def rule(given: Given) -> Effect:
             return linear(given)
         case Ntk():
             return fixed_base(given)
-        case DynamicNtk():
+        case DynamicNtk() | SteppedNtk():
             return dynamic(given)
         case Yarn() as scaling:
             return yarn(given, scaling)

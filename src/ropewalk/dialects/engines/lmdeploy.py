@@ -29,6 +29,7 @@ from ropewalk.rope.schedules import (
     NtkByParts,
     PairDivisors,
     Proportional,
+    SteppedNtk,
     UnknownScaling,
     Unscaled,
     Yarn,
@@ -90,7 +91,7 @@ def rule(given: Given) -> Effect:
             return longrope(given, scaling)
         case Proportional():
             return proportional(given)
-        case LargerBase() | NtkByParts() | PairDivisors() | UnknownScaling():
+        case LargerBase() | NtkByParts() | PairDivisors() | SteppedNtk() | UnknownScaling():
             return no_rule(given)
         case other:
             assert_never(other)

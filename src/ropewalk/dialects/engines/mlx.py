@@ -33,6 +33,7 @@ from ropewalk.rope.schedules import (
     PairDivisors,
     Proportional,
     Scaling,
+    SteppedNtk,
     UnknownScaling,
     Unscaled,
     Yarn,
@@ -176,7 +177,7 @@ def by_type(given: Given) -> Effect:
             return longrope(given, scaling, "long_factor dictionary")
         case Proportional():
             return proportional(given)
-        case LargerBase() | NtkByParts() | PairDivisors() | UnknownScaling():
+        case LargerBase() | NtkByParts() | PairDivisors() | SteppedNtk() | UnknownScaling():
             return no_rule(given)
         case other:
             assert_never(other)

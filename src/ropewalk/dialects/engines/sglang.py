@@ -21,6 +21,7 @@ from ropewalk.rope.schedules import (
     NtkByParts,
     PairDivisors,
     Proportional,
+    SteppedNtk,
     UnknownScaling,
     Unscaled,
     Yarn,
@@ -82,7 +83,7 @@ def rule(given: Given) -> Effect:
             return replace(effect, rules=effect.rules[:1])
         case Ntk() | Proportional() | LargerBase() | NtkByParts() | PairDivisors():
             return no_rule(given)
-        case UnknownScaling():
+        case SteppedNtk() | UnknownScaling():
             return no_rule(given)
         case other:
             assert_never(other)

@@ -28,6 +28,7 @@ from ropewalk.rope.schedules import (
     NtkByParts,
     PairDivisors,
     Proportional,
+    SteppedNtk,
     UnknownScaling,
     Unscaled,
     Yarn,
@@ -245,6 +246,9 @@ def rule_5(given: Given) -> Effect:
             return longrope(given, scaling)
         case Proportional():
             return proportional(given)
+        case SteppedNtk():
+            rule = f"does not load it without its own code: it has no type {given.model_type}"
+            return Effect(None, rules=(rule,))
         case LargerBase() | NtkByParts() | PairDivisors() | UnknownScaling():
             return no_rule(given)
         case other:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.sections import SectionLayout
 from ropewalk.rope.spec import Layout, Placement
 from ropewalk.short import short
@@ -56,8 +57,8 @@ class ArchFacts:
     file states none; `alibi_layers` limits that to models of so many layers. `softcap`: the cap
     on scores where the file states none. `attention_scale`: what replaces 1/sqrt(head_dim).
     `scale_by_width_layers`: models of so many layers scale by 1/sqrt(width / heads) instead.
-    `temperature`: see `SoftmaxRule`. `mla`: latent attention, in which YaRN's amplitude moves
-    into the softmax scale. `yarn_log_unit`: what one unit of mscale_all_dim is in
+    `log_rule`: that of layers without position. `mla`: latent attention, in which YaRN's
+    amplitude moves into the softmax scale. `yarn_log_unit`: what one unit of mscale_all_dim is in
     `yarn_log_multiplier`, None where llama.cpp does not read that key.
     """
 
@@ -79,7 +80,7 @@ class ArchFacts:
     softcap: float | None = None
     attention_scale: float | None = None
     scale_by_width_layers: int = 0
-    temperature: tuple[float, float] | None = None
+    log_rule: LogRule | None = None
     mla: bool = False
     yarn_log_unit: float | None = None
 
@@ -162,7 +163,7 @@ ARCHITECTURES: dict[str, ArchFacts] = {
         "interleaved",
         windows=WindowPattern(4, default_size=8192, kind="chunked"),
         full_has_position=False,
-        temperature=(8192.0, 0.1),
+        log_rule=LogRule("in steps", start=8192.0, scale=0.1, first=1),
     ),
     # Layers without attention.
     "mamba": ArchFacts(recurrent="mamba", all_recurrent=True),

@@ -27,6 +27,7 @@ from ropewalk.dialects.gguf.loader import (
 from ropewalk.dialects.gguf.scaling import Heads, ScalingReader
 from ropewalk.dialects.record import GGUF_RECORD, read_text
 from ropewalk.errors import GgufError, ScheduleError
+from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import UNSCALED, LongRope, Scaling, Yarn, yarn_mscale
 from ropewalk.rope.sections import used_sections
 from ropewalk.rope.spec import (
@@ -344,18 +345,20 @@ class _Reader:
             factor=factor,
             rule=rule,
             softcap=(self.facts.softcap if softcap is None else softcap) or None,
-            temperature=self.temperature(encoding),
+            log_rule=self.log_rule(encoding),
             sinks=f"blk.{layer or 0}.attn_sinks.weight" in self.header.tensors,
         )
 
-    def temperature(self, encoding: Encoding) -> tuple[float, float] | None:
-        """(floor_scale, attn_scale) of queries that grow with position."""
-        scale = self.keys.number("attention.temperature_scale", zero=True)
+    def log_rule(self, encoding: Encoding) -> LogRule | None:
+        """Queries that grow with position."""
+        names = ("attention.temperature_scale", "attention.temperature_length")
+        scale = self.keys.number(names[0], zero=True)
         if scale:
-            floor = self.keys.count("attention.temperature_length") or self.scaling.trained
-            return float(floor), scale
+            start = self.keys.count(names[1]) or self.scaling.trained
+            keys = tuple(self.keys.name(each) for each in names if self.keys.has(each))
+            return LogRule("in steps", start=float(start), scale=scale, keys=keys)
         # Llama 4 sharpens the layers without position.
-        return self.facts.temperature if isinstance(encoding, NoPositionSpec) else None
+        return self.facts.log_rule if isinstance(encoding, NoPositionSpec) else None
 
     def trained(self, groups: tuple[LayerGroup, ...]) -> Length:
         """The length of the training: stated, recognised in a tensor, or unknown."""

@@ -35,6 +35,7 @@ from ropewalk.rope.schedules import (
     NtkByParts,
     PairDivisors,
     Proportional,
+    SteppedNtk,
     UnknownScaling,
     Unscaled,
     Yarn,
@@ -194,7 +195,7 @@ def _plan_scaling(rotary: RotarySpec, keys: Keys, facts: ArchFacts, changes: Cha
             pairs = zip(built.unscaled, built.inv_freq, strict=True)
             changes.tensors[FREQS] = tuple(a / b if b else STILL_DIVISOR for a, b in pairs)
             changes.keys[kind] = Unscaled.spelled.gguf
-        case DynamicNtk() | UnknownScaling():
+        case DynamicNtk() | SteppedNtk() | UnknownScaling():
             raise DIALECT.refusal("scaling", repr(scaling.name), "llama.cpp has no such type")
         case _:
             assert_never(scaling)

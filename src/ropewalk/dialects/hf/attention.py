@@ -7,19 +7,22 @@ import math
 from ropewalk.dialects.hf.defaults import (
     AlibiFacts,
     BucketFacts,
+    ContentBiasFacts,
     Facts,
     LearnedFacts,
     RotaryFacts,
     SinusoidalFacts,
 )
-from ropewalk.dialects.hf.length_keys import ORIGINAL
+from ropewalk.dialects.hf.log_rules import read_log_rule
 from ropewalk.dialects.hf.measured import measured_softmax
 from ropewalk.dialects.hf.rotation import heads_of, width_of
-from ropewalk.dialects.values import Notes, Section
+from ropewalk.dialects.hf.windows import window_size
+from ropewalk.dialects.values import MAX_LENGTH, Notes, Section
 from ropewalk.rope.schedules import Scaling, Yarn, deepseek_softmax
 from ropewalk.rope.spec import (
     PLAIN_SOFTMAX,
     AlibiSpec,
+    ContentBias,
     Encoding,
     LearnedPositions,
     Length,
@@ -31,7 +34,6 @@ from ropewalk.rope.spec import (
 
 _UNDIVIDED = ("gemma3n", "gemma4", "diffusion_gemma", "embedding_gemma2")
 _SCALED_BY_SCALAR = ("gemma2", "gemma3_text", "vaultgemma")
-_BETA_MODELS = ("mistral4", "ministral3")
 
 
 # Zamba2's heads are twice as wide as usual, and scaled as if they were not.
@@ -46,9 +48,10 @@ def read_softmax(
     scaling: Scaling,
     head_dim: int | None,
     *,
+    kind: str,
     rotated: bool,
 ) -> SoftmaxRule:
-    """The rule for one group of layers; `rotated` says whether they have rotary encoding."""
+    """The rule for layers of one `kind`; `rotated` says whether they have rotary encoding."""
     factor, rule = _factor(config, facts, model_type, scaling, head_dim)
     softcap = config.number("attn_logit_softcapping")
     if softcap is None and "attn_logit_softcapping" not in config.values:
@@ -57,7 +60,7 @@ def read_softmax(
         factor=factor,
         rule=rule,
         softcap=softcap,
-        temperature=_temperature(config, rope, model_type, rotated=rotated),
+        log_rule=read_log_rule(config, rope, facts, model_type, kind, rotated=rotated),
         sinks=facts.sinks,
     )
 
@@ -133,42 +136,10 @@ def sinks_of(config: Section, kind: str, facts: RotaryFacts) -> bool:
     return facts.sinks and (not facts.sink_kinds or kind in facts.sink_kinds)
 
 
-def _temperature(
-    config: Section, rope: Section, model_type: str, *, rotated: bool
-) -> tuple[float, float] | None:
-    """(floor_scale, attn_scale) of a query scale 1 + attn_scale ln(1 + floor(p / floor_scale))."""
-    if model_type == "llama4_text":
-        tuned = config.flag("attn_temperature_tuning")
-        if rotated or tuned is False:
-            return None
-        return config.number("floor_scale") or 8192.0, config.number("attn_scale") or 0.1
-    beta = rope.number("llama_4_scaling_beta", zero=True)
-    original = rope.length(ORIGINAL) or config.length(ORIGINAL)
-    if model_type in _BETA_MODELS and beta and original:
-        return float(original), beta
-    return None
-
-
-_CONTENT_KEYS = (
-    *("d_rel", "rel_extent", "log_scaling_n_floor", "log_scaling_alpha", "clamp_len", "attn_type"),
-    *("num_buckets", "relative_max_distance", "ngram", "sliding_window_size", "local_layer_ids"),
-)
-
-
-def remark_on_content(config: Section, model_type: str, notes: Notes) -> None:
-    """A bias on the scores by distance and by the query, and the keys that belong to it."""
-    keys = [key for key in _CONTENT_KEYS if key in config.values]
-    named = f" ({', '.join(config.name(key) for key in keys)})" if keys else ""
-    notes.note(
-        "bias-by-content",
-        f"{model_type} adds a bias to its scores that goes by the distance and by what the query "
-        f"is{named}; no encoding here describes that one",
-        "measure lengths beyond the trained one",
-    )
-
-
-def read_unrotated(config: Section, facts: Facts, claimed: Length, notes: Notes) -> Encoding:
-    """The encoding of a family that does not rotate."""
+def read_unrotated(
+    config: Section, facts: Facts, kind: str, claimed: Length, notes: Notes
+) -> Encoding:
+    """The encoding of layers of one kind, in a family that does not rotate."""
     match facts:
         case AlibiFacts():
             notes.note(
@@ -195,6 +166,11 @@ def read_unrotated(config: Section, facts: Facts, claimed: Length, notes: Notes)
                 _first_count(config, "num_buckets") or facts.buckets,
                 _first_count(config, "max_distance") or facts.max_distance,
             )
+        case ContentBiasFacts():
+            extent = config.count("rel_extent", MAX_LENGTH) or facts.extent
+            if "sliding" in kind:
+                extent = window_size(config, facts) or extent
+            return ContentBias(extent, config.count("d_rel") or facts.width)
         case _:
             return NoPositionSpec()
 

@@ -173,6 +173,24 @@ class BucketFacts:
 
 @short
 @dataclass(frozen=True, slots=True)
+class ContentBiasFacts:
+    """A bias by distance that each query mixes for itself (Inkling).
+
+    `extent` and `width`: see `ropewalk.rope.spec.ContentBias`, defaults of `rel_extent` and
+    `d_rel`; windowed layers have the window for an extent. `window`: the default of
+    `sliding_window_size`. `log_floor`: that of `log_scaling_n_floor`, None for no such factor.
+    """
+
+    claimed: int | None
+    window: int
+    log_floor: float | None
+    extent: int = 1024
+    width: int = 16
+    pattern: Pattern = Every(6, rare="hybrid", common="hybrid_sliding")
+
+
+@short
+@dataclass(frozen=True, slots=True)
 class SinusoidalFacts:
     """Fixed sines and cosines."""
 
@@ -204,7 +222,23 @@ Facts = (
     | LearnedFacts
     | AlibiFacts
     | BucketFacts
+    | ContentBiasFacts
     | SinusoidalFacts
     | UnrotatedFacts
     | ContentFacts
 )
+
+
+UNKNOWN = RotaryFacts(
+    base=None,
+    pattern=Windowed(),
+    base_keys=("rope_theta", "rotary_emb_base"),
+    partial_keys=(
+        "partial_rotary_factor",
+        "rotary_pct",
+        "rope_pct",
+        "rotary_emb_fraction",
+        "rotary_percentage",
+    ),
+)
+"""Read by the general rules: every spelling that any family uses."""

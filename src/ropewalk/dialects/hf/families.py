@@ -11,6 +11,7 @@ from dataclasses import replace
 from ropewalk.dialects.hf.defaults import (
     AlibiFacts,
     BucketFacts,
+    ContentBiasFacts,
     Every,
     Facts,
     LearnedFacts,
@@ -138,6 +139,14 @@ FACTS: dict[str, Facts] = {
     "pop2piano": BucketFacts(),
     "mt5": BucketFacts(),
     "umt5": BucketFacts(),
+    # Audio models, which the atlas does not build.
+    "csm": RotaryFacts(base=500_000.0, claimed=2048),
+    "csm_depth_decoder_model": RotaryFacts(base=500_000.0, claimed=33),
+    "moshi_depth": UnrotatedFacts(claimed=None),
+    # That a bias goes by the query is seen, how it is made is not.
+    "inkling_text": ContentBiasFacts(131_072, 512, None),
+    "inkling2_text": ContentBiasFacts(1_048_576, 1024, 128_000.0),
+    "inkling2_loop_text": ContentBiasFacts(1_048_576, 1024, 8192.0),
     "longformer": LearnedFacts(512, offset=2, offset_counted=True),
 }
 
@@ -210,17 +219,3 @@ TEXT_OF: dict[str, str] = {
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
 }
-
-# Read by the general rules: every spelling that any family uses.
-UNKNOWN = RotaryFacts(
-    base=None,
-    pattern=Windowed(),
-    base_keys=("rope_theta", "rotary_emb_base"),
-    partial_keys=(
-        "partial_rotary_factor",
-        "rotary_pct",
-        "rope_pct",
-        "rotary_emb_fraction",
-        "rotary_percentage",
-    ),
-)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ropewalk.dialects.hf.defaults import (
+    UNKNOWN,
     AlibiFacts,
     BucketFacts,
     Facts,
@@ -22,7 +23,6 @@ from ropewalk.dialects.hf.families import (
     OWN_TYPE,
     REMOTE,
     TEXT_OF,
-    UNKNOWN,
     facts_of,
 )
 from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS, TRAINED_KEYS

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from ropewalk.dialects.hf.defaults import (
+    ContentBiasFacts,
     Every,
     Facts,
     RotaryFacts,
@@ -208,7 +209,7 @@ def _indexed_words(config: Section, total: int | None) -> tuple[str, ...]:
 
 def _pattern_words(config: Section, facts: Facts, total: int | None) -> tuple[str, ...]:
     """The kinds by the family's pattern; one period where the count is unknown."""
-    pattern = facts.pattern if isinstance(facts, RotaryFacts) else Uniform()
+    pattern = facts.pattern if isinstance(facts, RotaryFacts | ContentBiasFacts) else Uniform()
     match pattern:
         case Every(period=period, keys=keys, first=first, rare=rare, common=common, to_the_end=end):
             if (

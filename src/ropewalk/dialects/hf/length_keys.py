@@ -61,7 +61,7 @@ def read_lengths(
         if (tokens := config.length(key)) is not None
     }
     claimed = next(iter(named.values()), _default_claim(facts, model_type))
-    trained = _trained_candidates(config, rope, rope_stated) + _dual_chunk(config, notes)
+    trained = _trained_candidates(config, rope, rope_stated) + _dual_chunk(config)
     shorter = named.get("seq_length")
     if not trained and shorter and (shorter.tokens or 0) < (claimed.tokens or 0):
         # Qwen's first files: the training length beside a larger maximum.
@@ -101,21 +101,13 @@ def _trained_candidates(config: Section, rope: Section, rope_stated: bool) -> li
     return found
 
 
-def _dual_chunk(config: Section, notes: Notes) -> list[Length]:
-    """The original length of dual chunk attention (Qwen2.5-1M, 2501.15383), and what it is."""
+def _dual_chunk(config: Section) -> list[Length]:
+    """The original length of dual chunk attention (Qwen2.5-1M, 2501.15383)."""
     key = "dual_chunk_attention_config"
     part = config.section(key) if config.has(key) else None
     if part is None:
         return []
     original = part.length(ORIGINAL)
-    sizes = [f"{name} {part.count(name)}" for name in ("chunk_size", "local_size")]
-    notes.warn(
-        "dual-chunk-attention",
-        f"{config.name(key)} ({', '.join(sizes)}): beyond {original or 'its original length'} "
-        "tokens distances are kept within what was trained, chunk by chunk, and keys are scaled "
-        "by 0.1 ln(length / original) + 1; transformers, llama.cpp and MLX read nothing of it",
-        "serve lengths beyond the original one with vLLM's dual chunk attention",
-    )
     return [] if original is None else [Length(original, f"{part.name(ORIGINAL)}")]
 
 

@@ -8,13 +8,12 @@ checkpoint brings is ever run.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ropewalk.dialects.hf.attention import (
     read_softmax,
     read_unrotated,
-    remark_on_content,
     sinks_of,
     unrotated_softmax,
     usable_rows,
@@ -34,9 +33,18 @@ from ropewalk.dialects.hf.layers import (
     shaped_for,
 )
 from ropewalk.dialects.hf.length_keys import Lengths, read_lengths
-from ropewalk.dialects.hf.measured import BASE, RELEASE, adds_by_content, nested_outcome
-from ropewalk.dialects.hf.rope import RopeKeys, select_rope
+from ropewalk.dialects.hf.log_rules import read_log_rule
+from ropewalk.dialects.hf.measured import adds_by_content
+from ropewalk.dialects.hf.remarks import (
+    remark_on_class,
+    remark_on_content,
+    remark_on_family,
+    remark_on_mlp,
+    remark_on_nested,
+)
+from ropewalk.dialects.hf.rope import RopeKeys, read_axes, select_rope
 from ropewalk.dialects.hf.rotation import read_rotary
+from ropewalk.dialects.hf.second import read_dual_chunk, read_second
 from ropewalk.dialects.hf.unread import remark_on_unread
 from ropewalk.dialects.record import read_record
 from ropewalk.dialects.values import Notes, Section, load_json
@@ -50,15 +58,14 @@ from ropewalk.rope.spec import (
     NoPositionSpec,
     PositionSpec,
     Recurrent,
+    RotarySpec,
+    SecondRotation,
     SoftmaxRule,
     Source,
     SourceKind,
 )
 
 __all__ = ["load_json", "read_config"]
-
-OLMO3_BASE = 500_000.0
-"""The default of OLMo 3's class, which its sliding layers get."""
 
 _WITHOUT_ORDER = frozenset({"mlp", "moe", CROSS})
 """Layers that neither attend to text nor carry a state: they say nothing of position."""
@@ -115,7 +122,7 @@ def _read(
         spec = _rotary_spec(family, family.facts, tokenizer, notes)
     else:
         spec = _unrotated_spec(family, family.facts, tokenizer, notes)
-    remark_on_unread(family.config, family.model_type, notes, latent=family.latent)
+    remark_on_unread(family.config, notes, latent=family.latent)
     spec = replace(spec, findings=tuple(notes.findings))
     source = ConfigSource(
         kind=kind,
@@ -163,7 +170,7 @@ def _rotary_spec(
     read: list[GroupKeys] = []
     for kind, indices in layers.groups:
         if kind.word in _WITHOUT_ORDER:
-            _remark_on_mlp(kind, indices, notes)
+            remark_on_mlp(kind, indices, notes)
             continue
         seen = replace(family, config=shaped_for(config, facts, kind, indices, notes))
         encoding, softmax = _rotary_kind(kind, seen, facts, keys, lengths, notes)
@@ -174,12 +181,19 @@ def _rotary_spec(
         nested = own is None and rope is not None and kind.word in keys.by_kind
         read.append(GroupKeys(kind.word, told, nested))
     remark_on_unused_window(config, layers, facts, notes)
-    _remark_on_family(family, facts, layers, lengths, notes)
-    _remark_on_class(family, keys, lengths, notes)
+    remark_on_family(family, facts, layers, lengths, notes)
+    remark_on_class(family, keys, lengths, notes)
     if own is None:
-        _remark_on_nested(family, keys, notes)
+        remark_on_nested(family, keys, notes)
     spec = _spec(family, keys.spelling, groups, lengths, notes)
-    return replace(spec, source=Source(keys=tuple(read)))
+    placed = [(group, key.layer_type) for group, key in zip(groups, read, strict=True)]
+    return replace(
+        spec,
+        source=Source(keys=tuple(read)),
+        second=(*read_second(config, model_type, placed), *_depth_decoder(config)),
+        dual_chunk=read_dual_chunk(config),
+        axes=read_axes(keys.main, model_type, notes),
+    )
 
 
 def _rotary_kind(
@@ -213,6 +227,7 @@ def _rotary_kind(
         family.model_type,
         rotary.scaling,
         rotary.head_dim,
+        kind=kind.word,
         rotated=rotated,
     )
     softmax = replace(softmax, sinks=sinks_of(family.config, kind.word, facts))
@@ -227,8 +242,7 @@ def _unrotated_spec(
     nothing = Section({}, config.where, "")
     lengths = read_lengths(config, nothing, True, facts, model_type, tokenizer, notes)
     layers = read_layers(config, facts, model_type, notes)
-    encoding = read_unrotated(config, facts, lengths.claimed, notes)
-    softmax = unrotated_softmax(config, facts, model_type)
+    claimed, softmax = lengths.claimed, unrotated_softmax(config, facts, model_type)
     if isinstance(facts, LearnedFacts) and facts.offset_counted and lengths.claimed.tokens:
         rows = usable_rows(facts, lengths.claimed)
         source = f"{lengths.claimed.source} less {facts.offset} rows that serve no position"
@@ -238,18 +252,45 @@ def _unrotated_spec(
     if adds_by_content(model_type):
         remark_on_content(config, model_type, notes)
     groups: list[LayerGroup] = []
+    placed: list[tuple[LayerGroup, str]] = []
     for kind, indices in layers.groups:
         if kind.word in _WITHOUT_ORDER:
-            _remark_on_mlp(kind, indices, notes)
+            remark_on_mlp(kind, indices, notes)
             continue
         window = read_window(config, facts, kind, lengths.claimed, notes)
         name = _group_name(Kind(kind.word), layers)
         if kind.attends:
-            groups.append(LayerGroup(name, indices, encoding, window, softmax))
+            encoding = read_unrotated(config, facts, kind.word, claimed, notes)
+            log_rule = read_log_rule(config, nothing, facts, model_type, kind.word, rotated=False)
+            rule = replace(softmax, log_rule=log_rule)
+            groups.append(LayerGroup(name, indices, encoding, window, rule))
         else:
             groups.append(LayerGroup(name, indices, Recurrent(_state(kind, model_type))))
+        placed.append((groups[-1], kind.word))
     remark_on_unused_window(config, layers, facts, notes)
-    return _spec(family, "no rotary encoding", groups, lengths, notes)
+    spec = _spec(family, "no rotary encoding", groups, lengths, notes)
+    return replace(spec, second=read_second(config, model_type, placed))
+
+
+def _depth_decoder(config: Section) -> Iterator[SecondRotation]:
+    """A decoder within each step, which has a base, widths and a length of its own."""
+    key = "depth_decoder_config"
+    part = config.section(key) if config.has(key) else None
+    if part is None:
+        return
+    inner = find_family(part, Notes())
+    found = read_family(inner)
+    rotary: list[tuple[tuple[int, ...], RotarySpec | None]]
+    rotary = [(group.layers, encoding) for group, encoding in found.rotary_groups()]
+    for layers, encoding in rotary or [((), None)]:
+        yield SecondRotation(
+            "depth decoder",
+            layers,
+            encoding,
+            claimed=found.claimed,
+            keys=(config.name(key),),
+            reason="" if encoding else "it rotates nothing",
+        )
 
 
 def _lengths_only(family: Family, tokenizer: Section | None, notes: Notes) -> PositionSpec:
@@ -290,124 +331,3 @@ def _state(kind: Kind, model_type: str) -> str:
     """The kind of state a layer without attention carries."""
     mamba = model_type.startswith(("granitemoe", "jamba", "mamba", "nemotron", "zamba"))
     return "mamba" if mamba and kind.word == "linear_attention" else kind.word
-
-
-def _remark_on_mlp(kind: Kind, indices: tuple[int, ...], notes: Notes) -> None:
-    """Layers left out of the groups."""
-    notes.note(
-        "layers-without-order",
-        f"{len(indices)} layers see images alone, so they are in no group"
-        if kind.word == CROSS
-        else f"{len(indices)} layers are {kind.word} only: no attention and no state, so they are "
-        "in no group",
-    )
-
-
-def _remark_on_class(family: Family, keys: RopeKeys, lengths: Lengths, notes: Notes) -> None:
-    """What the configuration class of one model type does with keys that look plain."""
-    config = family.config
-    match family.model_type:
-        case "olmo3":
-            top, sliding = config.number("rope_theta"), keys.by_kind.get(SLIDING)
-            nested = sliding is not None and sliding.has("rope_theta")
-            if top is not None and top != OLMO3_BASE and not nested:
-                notes.warn(
-                    "sliding-base-lost",
-                    f"{config.name('rope_theta')} is {top:.10g}; transformers 5.24 gives it to "
-                    f"the full layers alone and rotates the sliding ones by {OLMO3_BASE:.10g}, "
-                    "where release 4.57 gives it to all; described here as in 4.57",
-                    "state rope_theta in rope_parameters.sliding_attention",
-                )
-        case "zamba2" if config.flag("use_long_context") and lengths.claimed.tokens != 16384:
-            notes.warn(
-                "claim-overruled",
-                f"{config.name('use_long_context')} is true: transformers sets "
-                "max_position_embeddings to 16384, whatever the file says",
-                "state 16384, or turn use_long_context off",
-            )
-        case "moonshine" | "moonshine_streaming":
-            notes.note("decoder-only", "the layers are those of the decoder")
-        case "deepseek_v4":
-            notes.note(
-                "keys-of-compressed-tokens",
-                "layers with compression see the last tokens of the window and one key for each "
-                "4 or 128 tokens before them, which stands at the first position of its tokens; "
-                "keys are values too, so the output is rotated back at the query's position",
-            )
-        case "embedding_gemma2_text":
-            notes.note(
-                "window-both-ways",
-                "an encoder's window lies around the token: sliding_window to each side",
-            )
-        case _:
-            pass
-
-
-def _remark_on_nested(family: Family, keys: RopeKeys, notes: Notes) -> None:
-    """Dictionaries by kind of layer, where the class was seen to make nothing of them."""
-    outcome = nested_outcome(family.model_type) if keys.by_kind and keys.stated else ""
-    if outcome in ("", "computed"):
-        return
-    what = (
-        f"takes {outcome} in their place" if outcome.startswith(BASE) else f"stops with {outcome}"
-    )
-    notes.warn(
-        "nested-rope-not-read",
-        f"rope_parameters has dictionaries by kind of layer, of which transformers {RELEASE}'s "
-        f"{family.model_type} knows nothing: it {what}",
-        "state one dictionary for all layers, or serve it with an engine that reads them",
-    )
-
-
-def _remark_on_family(
-    family: Family, facts: RotaryFacts, layers: Layers, lengths: Lengths, notes: Notes
-) -> None:
-    """What holds for a family and is nowhere in its spec."""
-    config = family.config
-    if facts.fixed_schedule and lengths.claimed.tokens is not None:
-        notes.note(
-            "hard-limit",
-            f"the code of {family.model_type} builds a table of {lengths.claimed.tokens} rows: "
-            "later positions fail rather than degrade",
-        )
-    if facts.backwards:
-        notes.note(
-            "rotated-backwards",
-            f"{family.model_type} rotates by the negative angles: its weights do not fit code "
-            "that rotates the usual way",
-        )
-    if facts.grown is not None:
-        notes.note(
-            "query-grows",
-            f"{family.model_type} multiplies the queries of its layers without rotation by a "
-            f"factor that grows with the position, {facts.grown:g} at 4,000; no key states it",
-        )
-    if family.model_type == "modernbert" and any(k.word == SLIDING for k, _ in layers.groups):
-        notes.note(
-            "window-both-ways",
-            "an encoder's window lies around the token: half of local_attention to each side",
-        )
-    if family.model_type == "llama4_text" and not config.has("attn_temperature_tuning"):
-        notes.note(
-            "temperature-from-library-default",
-            "attn_temperature_tuning is absent; transformers' default is true, with floor_scale "
-            "8192 and attn_scale 0.1, on the layers without position",
-        )
-    if config.has("rotary_scaling_factor"):
-        notes.note(
-            "scaling-key-not-read",
-            f"{config.name('rotary_scaling_factor')} is read by the model's own older code, "
-            "with its own trained length; transformers reads rope_parameters",
-        )
-    if any([config.flag("use_dynamic_ntk"), config.flag("use_logn_attn")]):
-        notes.warn(
-            "own-length-rules",
-            "use_dynamic_ntk or use_logn_attn is on: the model's own code changes base or scores "
-            "with the length, by rules that are in no key",
-            "measure lengths beyond the trained one",
-        )
-    if shared := config.count("num_kv_shared_layers", least=0):
-        notes.note(
-            "shared-keys",
-            f"the last {shared} layers use the keys of earlier layers of their kind",
-        )

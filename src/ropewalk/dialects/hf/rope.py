@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ropewalk.dialects.hf.defaults import LocalRope, RotaryFacts
 from ropewalk.dialects.values import Notes, Section
+from ropewalk.rope.beside import AxisDealing
 from ropewalk.rope.sections import SectionLayout, in_turns
 from ropewalk.rope.spec import RotarySpec
 from ropewalk.short import short
@@ -229,20 +230,44 @@ FAMILIES: dict[str, Sections] = {
 }  # fmt: skip
 """What the code of each family does, with the counts that it takes where the file has none."""
 
-OWN_DEALING = {"ernie4_5_vl_moe_text": "height and width by turns, then time"}
-"""Families that deal in a way of their own."""
+XD_COUNTS = "xdrope_section"
+_HUNYUAN = (
+    "each axis in turn takes twice its count of the channels of a head, whose two halves pair"
+)
+OWN_DEALING: dict[str, tuple[str, tuple[int, ...]]] = {
+    "ernie4_5_vl_moe_text": ("height and width by turns, then time", (22, 22, 20)),
+    "ernie4_5_vl_text": ("height and width by turns, then time", (22, 22, 20)),
+    "hunyuan_vl_text": (_HUNYUAN, ()),
+}
+"""Families that deal in a way of their own, with the counts that they take where the file has
+none."""
+
+
+def read_axes(rope: Section, model_type: str, notes: Notes) -> AxisDealing | None:
+    """Positions on several axes that are dealt out in a way of the family's own."""
+    key = next((each for each in (XD_COUNTS, COUNTS) if rope.has(each)), None)
+    how, default = OWN_DEALING.get(model_type, ("", ()))
+    stated = None if key is None else rope.counts(key, least=0)
+    if not how and key != XD_COUNTS:
+        return None
+    counts = stated or default
+    if not counts:
+        return None
+    told = "from transformers' default" if key is None else rope.name(key)
+    notes.note(
+        "mrope-of-its-own",
+        f"{len(counts)} axes of {', '.join(map(str, counts))} pairs ({told}), dealt out in a way "
+        f"of {model_type or 'the model'}'s own: {how or 'which is not known here'}; the angles "
+        "here are those of a text, where all axes are equal",
+        "for images use the model's own code",
+    )
+    return AxisDealing(counts, how, () if key is None else (rope.name(key),))
 
 
 def read_sections(rope: Section, pairs: int | None, model_type: str, notes: Notes) -> Sections:
     """The split of the pairs over time, height and width; without one where it does not fit."""
     stated = rope.counts(COUNTS, least=0) or ()
-    if stated and (own := OWN_DEALING.get(model_type)) is not None:
-        notes.warn(
-            "mrope-of-its-own",
-            f"{model_type} deals its pairs out {own}, which is neither in chunks nor in turns: "
-            "here all pairs are described as on one axis",
-            "for text nothing changes; for images use the model's own code",
-        )
+    if model_type in OWN_DEALING or rope.has(XD_COUNTS):
         return Sections()
     family = FAMILIES.get(model_type)
     layout = _layout(rope, family, model_type, notes) if stated or family else "chunked"

@@ -9,7 +9,7 @@ from ropewalk.dialects.hf.rope import BASE_KEYS, read_sections
 from ropewalk.dialects.hf.scaling import Surroundings, read_scaling, type_of
 from ropewalk.dialects.values import Notes, Section
 from ropewalk.errors import ConfigError
-from ropewalk.rope.schedules import UNSCALED, Scaling
+from ropewalk.rope.schedules import UNSCALED, Scaling, SteppedNtk
 from ropewalk.rope.spec import IncompleteRotary, Layout, Length, Placement, RotarySpec
 from ropewalk.short import short
 
@@ -34,7 +34,7 @@ def read_rotary(
     dims = read_dims(config, rope, facts, notes, local=local, whole_heads=whole_heads)
     pairs = dims.rotary // 2 if dims.rotary is not None else None
     around = Surroundings(config, claimed, pairs, model_type, nested, notes, facts.original)
-    scaling = _scaling(rope, facts, around)
+    scaling, scaling_source = _scaling(rope, facts, around)
     base, rope_theta_source = _base(config, rope, facts, model_type, local=local, notes=notes)
     _remark_on_unread_bases(config, facts, notes)
     sections = read_sections(rope, pairs, model_type, notes)
@@ -63,17 +63,27 @@ def read_rotary(
         placement=dims.placement,
         rope_theta_source=rope_theta_source,
         rotary_dim_source=dims.source,
-        scaling_source=rope.path if rope.values else "no rope dictionary",
+        scaling_source=scaling_source,
     )
 
 
-def _scaling(rope: Section, facts: RotaryFacts, around: Surroundings) -> Scaling:
-    """The scaling, unless the family's code does not read one."""
+STEPPED = "use_dynamic_ntk"
+"""Qwen's first models turn a base that grows in steps on by this key, from `seq_length` on."""
+
+
+def _scaling(rope: Section, facts: RotaryFacts, around: Surroundings) -> tuple[Scaling, str]:
+    """The scaling, unless the family's code does not read one, and where it is from."""
+    source = rope.path if rope.values else "no rope dictionary"
+    config = around.config
+    if around.model_type == "qwen" and config.flag(STEPPED):
+        start = config.length("seq_length")
+        if start is not None:
+            return SteppedNtk(start), f"{config.name(STEPPED)}, {config.name('seq_length')}"
     if not facts.fixed_schedule or not rope.values:
-        return read_scaling(rope, around)
+        return read_scaling(rope, around), source
     name = type_of(rope, around.notes)
     if name == "gptj":
-        return read_scaling(rope, around)
+        return read_scaling(rope, around), source
     if name != "default":
         around.notes.warn(
             "rope-scaling-not-read",
@@ -81,7 +91,7 @@ def _scaling(rope: Section, facts: RotaryFacts, around: Surroundings) -> Scaling
             "table and reads no scaling",
             "remove the key, or expect other engines to differ",
         )
-    return UNSCALED
+    return UNSCALED, source
 
 
 def _base(

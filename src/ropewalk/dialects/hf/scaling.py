@@ -63,7 +63,7 @@ _ALIASES = {word: record.spelled.hf5 or word for word, record in _WORDS.items()}
 _MARKERS = {"gptj": "MLC-LLM's marker for the interleaved layout"}
 
 _ALWAYS = frozenset({"rope_type", "type", "rope_theta", "partial_rotary_factor"})
-_MROPE = frozenset({"mrope_section", "mrope_interleaved"})
+_MROPE = frozenset({"mrope_section", "mrope_interleaved", "xdrope_section"})
 _BETA_MODELS = frozenset({"mistral4", "ministral3"})
 _LONGROPE_ONLY = frozenset({"phi3", "phi4_multimodal"})
 
@@ -102,6 +102,9 @@ def read_scaling(rope: Section, around: Surroundings) -> Scaling:
             'write "rope_type": "longrope"',
         )
         name = "longrope"
+    if name == "xdrope" and around.model_type.startswith("hunyuan"):
+        # That family's older word; its class reads it so.
+        name = "dynamic"
     if name in _MARKERS:
         around.notes.note(
             "marker-not-a-scaling",
@@ -135,8 +138,8 @@ def _dynamic(rope: Section, around: Surroundings) -> Scaling:
     if alpha is not None and around.model_type.startswith("hunyuan"):
         around.notes.note(
             "dynamic-with-alpha",
-            f"{rope.path} is called dynamic and has alpha {alpha:g}: in this family a fixed "
-            "larger base, whatever the length",
+            f"{rope.path} is called {type_of(rope, around.notes)} and has alpha {alpha:g}: in this "
+            "family a fixed larger base, whatever the length",
         )
         return Ntk(alpha)
     factor = _factor(rope, around)

@@ -18,6 +18,7 @@ from ropewalk.rope.schedules import (
     PairDivisors,
     Proportional,
     Scaling,
+    SteppedNtk,
     UnknownScaling,
     Unscaled,
     Yarn,
@@ -75,7 +76,7 @@ def terms_of(rotary: RotarySpec, model_type: str, dialect: Dialect) -> Terms:
         case PairDivisors(divisors=divisors):
             equal = LongRope(divisors, divisors, UNIT_LENGTH, 1.0, 1.0)
             return Terms(base, _keys(equal), UNIT_LENGTH)
-        case UnknownScaling():
+        case SteppedNtk() | UnknownScaling():
             raise dialect.refusal(
                 "scaling",
                 repr(scaling.name),

@@ -10,7 +10,8 @@ import re
 from ropewalk.dialects.values import Notes, Section, shown
 
 BEARS = re.compile(
-    r"""rope|rotary|theta|yarn|mscale|alibi|ntk|logn|nope(?!rm)|window|sliding|swa|chunk
+    r"""rope|rotary|theta|yarn|mscale|alibi|ntk|logn|log_n(?:_|$)|ssmax|scalable_softmax|nope(?!rm)
+    | llama_4_scaling|temperature_tuning|attn_temperature|floor_scale|window|sliding|swa|chunk
     | layer_types|layers?_block|block_types|_pattern$|layer_pattern|group_size$|attn_type
     | attention_type|full_attn|full_attention|linear_attn|_attn_config|attn_layer|global_attn
     | local_attn|position|max_.*(len|pos)|seq_length|seq_len|context|n_ctx|n_positions
@@ -38,6 +39,7 @@ HARMLESS = {
     "max_source_positions": "of an encoder",
     "max_window_layers": "of a window that use_sliding_window turns off",
     "min_length": "of generation",
+    "mlp_layer_types": "of the feed-forward: dense or sparse",
     "offset_alibi": "of the code that BLOOM was trained with",
     "original_rope": "of ChatGLM's code, and true in every file",
     "position_embedding_type": "names an encoding that the family has anyway",
@@ -52,12 +54,11 @@ HARMLESS = {
 """Keys that are spelled so and say nothing of position, each with the reason."""
 
 
-def remark_on_unread(config: Section, model_type: str, notes: Notes, *, latent: bool) -> None:
+def remark_on_unread(config: Section, notes: Notes, *, latent: bool) -> None:
     """Warn of each key that bears on position and was not taken by any rule.
 
     `latent`: whether the model's attention is latent.
     """
-    _remark_on_indexer(config, model_type, notes)
     for key, value in list(config.values.items()):
         if key in config.asked or key in HARMLESS or value in (None, False, [], {}, ""):
             continue
@@ -80,32 +81,6 @@ def remark_on_unread(config: Section, model_type: str, notes: Notes, *, latent: 
             "position, layers, windows or lengths",
             "look in the model's code for what it does with this key",
         )
-
-
-INDEXER_LAYOUT = {"deepseek_v32": "half", "glm_moe_dsa": "interleaved"}
-"""The layout in which the indexer of a family rotates (`Indexer.forward` in transformers 5.24);
-DeepSeek's differs from that of its main attention."""
-
-
-def _remark_on_indexer(config: Section, model_type: str, notes: Notes) -> None:
-    """The second rotation of sparse attention: an index that chooses which keys are seen."""
-    keys = ("index_head_dim", "index_n_heads", "index_topk")
-    stated = [f"{key} {config.count(key)}" for key in keys if config.has(key)]
-    if not stated:
-        return
-    layout = INDEXER_LAYOUT.get(model_type)
-    width = config.count("qk_rope_head_dim", least=0)
-    how = (
-        f"it rotates the first {width or 64} channels of each head of its own, in {layout} layout, "
-        "by the angles of the main attention; an engine that takes another layout there sees other "
-        "keys"
-        if layout
-        else "how it rotates is not known here"
-    )
-    notes.note(
-        "second-rotation",
-        f"{', '.join(stated)}: an indexer chooses the keys that each query sees; {how}",
-    )
 
 
 def _repeats(config: Section, key: str) -> bool:

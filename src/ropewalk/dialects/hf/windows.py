@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from ropewalk.dialects.hf.defaults import Facts, RotaryFacts
+from ropewalk.dialects.hf.defaults import ContentBiasFacts, Facts, RotaryFacts
 from ropewalk.dialects.values import MAX_LENGTH, Section
 
 
 def window_size(config: Section, facts: Facts) -> int | None:
     """`sliding_window` in tokens, or the class default where the key is absent."""
     key = "local_attention" if "local_attention" in config.values else "sliding_window"
+    if isinstance(facts, ContentBiasFacts) and "sliding_window_size" in config.values:
+        key = "sliding_window_size"
     stated = config.count(key, MAX_LENGTH, least=0)
     if stated == 0:
         # Published files use 0 for "none".
@@ -18,7 +20,7 @@ def window_size(config: Section, facts: Facts) -> int | None:
         return stated // 2
     if stated is not None or key in config.values:
         return stated
-    return facts.window if isinstance(facts, RotaryFacts) else None
+    return facts.window if isinstance(facts, RotaryFacts | ContentBiasFacts) else None
 
 
 def two_sided(facts: Facts) -> bool:

@@ -16,6 +16,7 @@ from ropewalk.rope.schedules.ntk_by_parts import NtkByParts
 from ropewalk.rope.schedules.pair_divisors import PairDivisors
 from ropewalk.rope.schedules.proportional import Proportional
 from ropewalk.rope.schedules.rescaling import OriginWords, Rotates, plain_inv_freq
+from ropewalk.rope.schedules.stepped_ntk import SteppedNtk
 from ropewalk.rope.schedules.unknown import UnknownScaling
 from ropewalk.rope.schedules.unscaled import Unscaled
 from ropewalk.rope.schedules.yarn import (
@@ -41,6 +42,7 @@ __all__ = [
     "Proportional",
     "Rotates",
     "Scaling",
+    "SteppedNtk",
     "UnknownScaling",
     "Unscaled",
     "Yarn",
@@ -57,6 +59,7 @@ Scaling = (
     | Linear
     | Ntk
     | DynamicNtk
+    | SteppedNtk
     | NtkByParts
     | Yarn
     | Llama3

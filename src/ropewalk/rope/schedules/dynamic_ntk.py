@@ -30,7 +30,10 @@ class DynamicNtk(Rescaling):
 
     kind: ClassVar[str] = "dynamic"
     spelled: ClassVar[SpelledAs] = SpelledAs(
-        hf5="dynamic", hf4="dynamic", hf_keys=frozenset({"factor", "alpha"}), rope="dynamic"
+        hf5="dynamic",
+        hf4="dynamic",
+        hf_keys=frozenset({"factor", "alpha"}),
+        rope="dynamic",
     )
     origin: ClassVar[OriginWords] = OriginWords(
         "dynamic",
