@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 PLACE = Path(__file__).parents[1] / "src" / "ropewalk" / "dialects" / "hf" / "atlas"
-SECONDS = 90
+SECONDS = 300
 MEMORY = 8 << 30
 MORE = (
     *("albert", "distilbert", "embedding_gemma2", "longformer", "longt5", "mobilebert"),
@@ -73,7 +73,7 @@ def text_type(model_type: str) -> str:
 
 def record(model_type: str) -> dict[str, Any]:
     """What the reader takes of one type, or why there is nothing."""
-    from atlas.facts import facts, nested
+    from atlas.facts import facts, nested, older
     from atlas.observe import observe
     from atlas.reads import unread
     from atlas.shapes import text_of
@@ -85,10 +85,13 @@ def record(model_type: str) -> dict[str, Any]:
             found.update(facts(text, observe(model_type)))
             if found.get("encoding") == "rotary":
                 found["nested"] = nested(model_type)
+                if (outcome := older(text)) != "computed":
+                    found["older"] = outcome
             if still := unread(text):
                 found["unread"] = still
     except Exception as error:  # noqa: BLE001 - whatever a class does is an observation
-        found["unseen"] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
+        # What is half seen is not told.
+        found = {"unseen": f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"}
     return found
 
 
@@ -102,6 +105,10 @@ def build(types: list[str], *, say: bool = True) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text, model_type in sorted(asked.items()):
         found[text] = record(model_type)
+        whole = next((t for t in types if outer[t] == text and t != text), None)
+        if "unseen" in found[text] and whole is not None:
+            # Some parts are only built with what their whole hands on.
+            found[text] = record(whole)
         if say:
             print(text, json.dumps(found[text]), flush=True)
     return {"types": found, "text": {k: v for k, v in outer.items() if k != v}}

@@ -138,8 +138,11 @@ def _unseen(groups: dict[int, Any], seen: Any) -> Iterator[str]:
         yield f"layers {still[:4]} do not attend, told {type(groups[still[0]].encoding).__name__}"
 
 
+BIASES = {"AlibiSpec": "linear", "RelativeBuckets": "other", "ContentBias": "content"}
+
+
 def _bias(layer: Any, encoding: Any) -> Iterator[str]:
-    told = {"AlibiSpec": "linear", "RelativeBuckets": "other"}.get(type(encoding).__name__, "")
+    told = BIASES.get(type(encoding).__name__, "")
     if layer.bias != told:
         yield f"layer {layer.layer} adds a bias ({layer.bias or 'none'}), told {told or 'none'}"
     elif told == "linear":
@@ -168,7 +171,7 @@ def _rotation(layer: Any, rotary: Any, length: int) -> Iterator[str]:
     apart = max(abs(a - b) / max(abs(b), 1e-5) for a, b in pairs)
     if apart > CLOSE and sorted(told.inv_freq) != sorted(theirs):
         yield f"layer {layer.layer}: an inverse frequency is {apart:.2g} apart"
-    if abs(told.attention_factor - layer.amplitude) > 1e-6:
+    if abs(told.attention_factor - layer.amplitude) > 2e-6:
         yield f"amplitude {layer.amplitude:g}, told {told.attention_factor:g}"
 
 

@@ -274,12 +274,23 @@ def by_kind(text: Any) -> bool:
 
 def base_keys(text: Any, seen: Any) -> dict[str, Any]:
     """The keys that state the base, if not the usual one; whether anything changes the angles."""
+    from atlas.hints import FIXED
+
     found: dict[str, Any] = {}
+    if "rope_parameters" in FIXED.get(text.model_type, {}):
+        # It is not built without one, which beats what stands beside it.
+        return found
+    # A class may have a whole dictionary by default, which beats what stands beside it.
+    bare: dict[str, Any] = {}
+    rope = text.to_dict().get("rope_parameters") or {}
+    if rope.get("rope_type", "default") != "default":
+        bare = {"rope_parameters": {"rope_type": "default"}}
+        seen = tried(text, **copy.deepcopy(bare)) or seen
     plain = [layer.inv_freq for layer in seen.layers if layer.width]
     bases = [
         key
         for key in BASE_KEYS
-        if (there := tried(text, **{key: 54_321.0})) is not None
+        if (there := tried(text, **copy.deepcopy(bare), **{key: 54_321.0})) is not None
         and (with_it := [layer.inv_freq for layer in there.layers if layer.width])
         and all(a != b for a, b in zip(plain, with_it, strict=False))
     ]
@@ -362,6 +373,30 @@ def nested(model_type: str) -> str:
     wanted = [float(str(each["rope_theta"])) for each in NESTED.values()]
     if bases and all(any(abs(b / w - 1) < 1e-3 for w in wanted) for b in bases):
         return "computed"
+    return "base " + ", ".join(f"{b:.10g}" for b in bases) if bases else "nothing rotated"
+
+
+def older(text: Any) -> str:
+    """What becomes of version 4's keys, a base and a linear rope_scaling: as for `nested`.
+
+    Classes with a dictionary for each kind of layer have rules of their own, in `families`.
+    """
+    from atlas.observe import watched
+    from atlas.shapes import small
+
+    if by_kind(text):
+        return "computed"
+    scaling = {"rope_type": "linear", "type": "linear", "factor": 4.0}
+    try:
+        there = watched(small(text, rope_theta=54_321.0, rope_scaling=scaling))
+    except TimeoutError:
+        raise
+    except Exception as error:  # noqa: BLE001 - what it raises is the observation
+        return f"{type(error).__name__}: {str(error).splitlines()[0][:80]}"
+    rotated = [layer for layer in there.layers if layer.width]
+    if all(abs(abs(layer.inv_freq[0]) - 0.25) < 1e-4 for layer in rotated):
+        return "computed"
+    bases = sorted({base_of(layer) for layer in rotated})
     return "base " + ", ".join(f"{b:.10g}" for b in bases) if bases else "nothing rotated"
 
 

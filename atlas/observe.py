@@ -30,8 +30,9 @@ class LayerSeen:
     """What a layer's attention was given.
 
     `channels` per head; the rotated ones are `width` from `start` on in `layout`, by `inv_freq`
-    radians per position; `amplitude` multiplies them. `scale` is the softmax scale over
-    channels^-0.5. `window` in tokens as it was passed on. `bias` is what is added to scores:
+    radians per position; `amplitude` multiplies them, not a number where it does not show. `scale`
+    is the softmax scale over channels^-0.5. `window` in tokens as it was passed on. `bias` is what
+    is added to scores:
     "linear" in the distance, by `slopes` of each head, "other" for a bias by distance, "content"
     for one by the query too. `grown` multiplies the query at each of `POSITIONS`.
     """
@@ -233,6 +234,12 @@ def _scaled_before(call: Call) -> float:
 def _amplitude(call: Call, twin: Call, rotated: Rotated) -> float:
     span = slice(rotated.start, rotated.start + rotated.width)
     there, plain = (c.query[:, 0, span].norm() for c in (call, twin))
+    beside = [c.query[:, 0].clone() for c in (call, twin)]
+    for rest in beside:
+        rest[:, span] = 0.0
+    if float((beside[0] - beside[1]).abs().max()) > 1e-4 * float(call.query.abs().max()):
+        # Channels that are not rotated differ too: the twin was given something else there.
+        return math.nan
     return round(float(there / plain), 7)
 
 

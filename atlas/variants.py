@@ -134,9 +134,12 @@ def _laid(
     if change.get("rope_type") == "longrope":
         words = base.get("layer_types") or []
         pairs = next(
-            each.width // 2
-            for each in seen.layers
-            if each.width and (not kind or kind not in words or words[each.layer] == kind)
+            (
+                each.width // 2
+                for each in seen.layers
+                if each.width and (not kind or kind not in words or words[each.layer] == kind)
+            ),
+            seen.layers[0].channels // 2,
         )
         made["short_factor"] = [1.0 + i / 64 for i in range(pairs)]
         made["long_factor"] = [2.0 + i / 16 for i in range(pairs)]

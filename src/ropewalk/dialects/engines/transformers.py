@@ -16,7 +16,14 @@ from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
 from ropewalk.dialects.gguf.loader import MEANT_BASES, UNSTATED
 from ropewalk.dialects.hf.defaults import RotaryFacts
 from ropewalk.dialects.hf.length_keys import ORIGINAL
-from ropewalk.dialects.hf.measured import BASE, measured_facts, nested_outcome
+from ropewalk.dialects.hf.measured import (
+    BASE,
+    OLDER,
+    RELEASE,
+    measured_facts,
+    nested_outcome,
+    older_outcome,
+)
 from ropewalk.rope.schedules import (
     UNSCALED,
     DynamicNtk,
@@ -36,6 +43,9 @@ from ropewalk.rope.schedules import (
 
 KNOWN_OTHERWISE = frozenset({""})
 """Types that the list does not name and the release loads all the same."""
+
+DEFAULT = "transformers' default"
+"""How the source of a base begins that the file does not state."""
 
 YARN_KEYS = Yarn.spelled.hf_keys
 
@@ -155,9 +165,22 @@ def nested_5(given: Given) -> Effect | None:
     return Effect(plain, given.trained, rules=(rule,))
 
 
-def whole_share_5(given: Given) -> Effect | None:
+def older_5(given: Given) -> Effect | None:
+    """Version 4's `rope_scaling`, which a few classes leave aside."""
+    outcome = older_outcome(given.model_type)
+    stated = given.config.get("rope_scaling") and not given.config.get("rope_parameters")
+    if not outcome or not stated or given.nested or given.from_gguf:
+        return None
+    if not outcome.startswith(BASE):
+        rule = f"stops with {outcome}: this class does not take the keys of version 4"
+        return Effect(None, rules=(rule,))
+    rule = "rope_scaling is not read by this class"
+    return Effect(replace(given.rotary, scaling=UNSCALED), given.trained, rules=(rule,))
+
+
+def whole_share(given: Given, release: str = RELEASE) -> Effect | None:
     """A share of rotated channels that a class does not read, where nothing is scaled."""
-    facts = None if given.from_gguf else measured_facts(given.model_type)
+    facts = None if given.from_gguf else measured_facts(given.model_type, release)
     if not isinstance(facts, RotaryFacts) or not isinstance(given.rotary.scaling, Unscaled):
         return None
     key = "partial_rotary_factor"
@@ -211,9 +234,7 @@ def refused_4(given: Given) -> Effect | None:
 
 def before_5(given: Given) -> Effect | None:
     """Files of another format, and files that release 5 refuses."""
-    return (
-        gguf_without_scaling(given) or refused_5(given) or nested_5(given) or whole_share_5(given)
-    )
+    return gguf_without_scaling(given) or refused_5(given) or nested_5(given) or whole_share(given)
 
 
 def before_4(given: Given) -> Effect | None:
@@ -222,7 +243,7 @@ def before_4(given: Given) -> Effect | None:
         return gguf_without_scaling(given)
     dropped = refused_4(given)
     if dropped is not None or given.bare is None:
-        return dropped
+        return dropped or whole_share(given, OLDER)
     rule = "rope_parameters is not read at all: base, scaling and share are its defaults"
     return Effect(given.bare, given.trained, rules=(rule,))
 
@@ -255,8 +276,19 @@ def rule_5(given: Given) -> Effect:
             assert_never(other)
 
 
+def with_defaults_4(given: Given) -> Given:
+    """The base that a class of release 4.57 has where the file states none."""
+    facts = measured_facts(given.model_type, OLDER)
+    if not isinstance(facts, RotaryFacts) or facts.base is None or given.nested:
+        return given
+    if not given.rotary.rope_theta_source.startswith(DEFAULT):
+        return given
+    return replace(given, rotary=replace(given.rotary, rope_theta=facts.base))
+
+
 def rule_4(given: Given) -> Effect:
     """By release 4.57, where that is another one."""
+    given = with_defaults_4(given)
     match given.rotary.scaling:
         case LongRope() as scaling:
             return longrope_4(given, scaling)

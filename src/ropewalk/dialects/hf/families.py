@@ -142,7 +142,7 @@ FACTS: dict[str, Facts] = {
     # Audio models, which the atlas does not build.
     "csm": RotaryFacts(base=500_000.0, claimed=2048),
     "csm_depth_decoder_model": RotaryFacts(base=500_000.0, claimed=33),
-    "moshi_depth": UnrotatedFacts(claimed=None),
+    "moshi_depth": UnrotatedFacts(claimed=9),
     # That a bias goes by the query is seen, how it is made is not.
     "inkling_text": ContentBiasFacts(131_072, 512, None),
     "inkling2_text": ContentBiasFacts(1_048_576, 1024, 128_000.0),

@@ -1,7 +1,8 @@
 """Facts of model types that were measured on their own classes, a file for each release.
 
-`atlas/5.24.json` is written by `make atlas`: small instances of every type of transformers are
-built, and what reaches their attention is observed. `families` has what cannot be observed.
+`make atlas` writes `atlas/5.24.json` and `atlas/4.57.json`: small instances of every type of
+transformers are built, and what reaches their attention is observed. `families` has what cannot be
+observed.
 """
 
 from __future__ import annotations
@@ -29,14 +30,17 @@ from ropewalk.dialects.hf.defaults import (
 RELEASE = "5.24"
 """The release whose classes the reader follows."""
 
+OLDER = "4.57"
+"""The last release of version 4, which has a row among the engines."""
+
 
 BASE = "base "
 """How an outcome begins that is the base a class takes in place of those that a file states."""
 
 
-def measured_facts(model_type: str) -> Facts | None:
+def measured_facts(model_type: str, release: str = RELEASE) -> Facts | None:
     """What was measured of a text model's type; None for a type that was not observed."""
-    found = _atlas()["types"].get(model_type, {})
+    found = _atlas(release)["types"].get(model_type, {})
     facts = dict(found.get("facts", {}))
     match found.get("encoding"):
         case "rotary":
@@ -68,6 +72,12 @@ def nested_outcome(model_type: str) -> str:
     takes in their place, or the error it stops with; "" where that was not observed.
     """
     outcome: str = _atlas()["types"].get(model_type, {}).get("nested", "")
+    return outcome
+
+
+def older_outcome(model_type: str) -> str:
+    """As `nested_outcome`, of version 4's keys: a base beside a `rope_scaling`; "" for computed."""
+    outcome: str = _atlas()["types"].get(model_type, {}).get("older", "")
     return outcome
 
 
@@ -110,7 +120,7 @@ def _pattern(shape: dict[str, Any]) -> Every | Windowed | Switched:
 
 
 @cache
-def _atlas() -> dict[str, Any]:
-    place = files("ropewalk.dialects.hf").joinpath(f"atlas/{RELEASE}.json")
+def _atlas(release: str = RELEASE) -> dict[str, Any]:
+    place = files("ropewalk.dialects.hf").joinpath(f"atlas/{release}.json")
     found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     return found
