@@ -21,7 +21,7 @@ tiny: .venv/.run
 	mkdir -p build
 	$(BIN)/python -m ropewalk.tiny.recipe build/tiny
 
-.PHONY: tiny demo test test-fast lint conformance heavy bench commands readme atlas engines clean
+.PHONY: tiny demo test test-fast test-heavy lint conformance heavy bench commands readme atlas engines clean
 
 demo: .venv/.run
 	$(BIN)/ropewalk demo
@@ -33,7 +33,12 @@ test: .venv/.dev
 
 # Without real models and the files of tests/slow.txt: two minutes on two cores.
 test-fast: .venv/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not conformance and not model and not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not conformance and not heavy and not model and not slow'
+
+# The long forms of tests: real models where the others take small ones, every command where the
+# others take a few. Some minutes on two cores.
+test-heavy: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m heavy
 
 lint: .venv/.dev
 	$(BIN)/ruff check
@@ -43,7 +48,7 @@ lint: .venv/.dev
 # Every configuration of the newest transformers, then the last release before version 5, which
 # has an environment of its own.
 conformance: .venv/.dev .venv-4.57/.ready
-	$(BIN)/python -m pytest tests/conformance tests/accelerate -m 'conformance or not conformance'
+	$(BIN)/python -m pytest tests/conformance tests/accelerate -m 'not heavy'
 	.venv-4.57/bin/python tests/conformance/older_transformers.py
 
 bench: .venv/.bench

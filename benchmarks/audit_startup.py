@@ -1,10 +1,10 @@
 """How long `ropewalk audit FILE` takes from the shell, beside its ceiling and its peers.
 
 Each round runs, one after the other, in fresh processes: an empty interpreter (the ceiling),
-the audit of a config.json with Llama-3.1's values, transformers reading the same file, the audit
-of a GGUF, and the gguf package reading the same file. Values are medians over the rounds, so that
-all of them meet the same load of the machine. Before that the numbers are checked against the
-peers, and that no heavy package is imported.
+the audit of a config.json with Llama-3.1's values, without and with engines, transformers reading
+the same file, the audit of a GGUF, and the gguf package reading the same file. Values are medians
+over the rounds, so that all of them meet the same load of the machine. Before that the numbers are
+checked against the peers, and that no heavy package is imported.
 
     python benchmarks/audit_startup.py [--gguf FILE] [--rounds 11]
 
@@ -166,6 +166,7 @@ def main() -> None:
             {
                 "python -c pass (ceiling)": [sys.executable, "-c", "pass"],
                 "ropewalk audit config.json": [*audit, str(config)],
+                "ropewalk audit config.json --engines": [*audit, str(config), "--engines"],
                 "transformers AutoConfig (peer)": [
                     sys.executable, "-c", READ_CONFIG, folder,
                 ],

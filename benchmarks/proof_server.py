@@ -1,7 +1,7 @@
 """How much of the prompts of a proof a server's prefix cache answers, and what that saves.
 
-Starts llama.cpp's server with SmolLM2 on one thread for each of three orders of the same grid:
-`nested` (one document a trial), `prefix` (a prompt a cell, shared beginnings first), and `salted`
+Starts llama.cpp's server with SmolLM2 on one thread for each of two orders of the same grid:
+`prefix` (a prompt a cell, shared beginnings first), and `salted`
 (prefix with a random first line before every prompt, so that no cache helps). For each: the share
 of prompt tokens that the server says it had cached, the tokens it had to read, seconds, hits.
 
@@ -69,7 +69,7 @@ def measured(order: str, grid: ProofSettings, folder: Path) -> dict[str, float]:
             controls=0,
             out=folder / order,
             endpoint=endpoint,
-            sharing=Sharing.NESTED if order == "nested" else Sharing.PREFIX,
+            sharing=Sharing.BRANCHES if order == "branches" else Sharing.PREFIX,
         )
         begun = time.perf_counter()
         proof = prove(settings)
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--lengths", default="512,1024,2048")
     parser.add_argument("--depths", default="11")
     parser.add_argument("--trials", type=int, default=1)
-    parser.add_argument("--orders", default="nested,prefix,salted")
+    parser.add_argument("--orders", default="prefix,salted")
     given = parser.parse_args()
     grid = ProofSettings(
         "openai:smollm2",
@@ -111,7 +111,7 @@ def main() -> None:
             f"prompt tokens from the server's cache, {order}",
             each["cached_share"],
             "of 1",
-            REACH if order == "nested" else None,
+            REACH if order == "branches" else None,
         )
         for order, each in found.items()
     ]

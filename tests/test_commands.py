@@ -29,12 +29,28 @@ def forked(command: str, folder: Path) -> Ran:
     return Ran(command, done.returncode, time.perf_counter() - begun, done.stdout, done.stderr)
 
 
-@pytest.mark.model
+FEW = """
+prove tiny --lengths 128,256 --trials 1
+prove tiny --lengths 128,200,256 --trials 1
+prove tiny --lengths 128,256 --trials 1 --rope yarn:2 --out scaled
+prove tiny --lengths 128,256 --trials 1
+loss tiny --length 256 --window 128 --stride 64
+table tiny near the
+"""
+
+
+@pytest.mark.heavy
 def test_each_ends_well_and_a_proof_has_the_table_of_a_fresh_directory(tmp_path: Path) -> None:
     prepare(tmp_path)
     typed, wrong = in_order(lines(SHORT), tmp_path, forked)
     assert not wrong, "\n".join(wrong)
     assert sum(told(each.command) for each in typed) > 5
+
+
+def test_a_few_in_one_directory_change_no_table_of_a_proof(tmp_path: Path) -> None:
+    typed, wrong = in_order(lines(FEW), tmp_path, forked)
+    assert not wrong, "\n".join(wrong)
+    assert sum(told(each.command) for each in typed) == 4
 
 
 def test_every_command_of_the_readme_is_run_or_left_out_with_a_reason() -> None:

@@ -1,6 +1,6 @@
-"""An interpreter that has imported torch and transformers, and forks for each command asked of it.
+"""An interpreter that has imported torch, transformers and us, and forks for each command asked.
 
-The imports take six seconds and most commands of the tests one. What a forked process does from
+The imports take seven seconds and most commands of the tests one. What a forked process does from
 there on is its own: arguments, folder, environment, files, signals and the way it ends. Started by
 `tests.processes`, with a socket as its standard input.
 """
@@ -21,7 +21,7 @@ import threading
 from dataclasses import dataclass
 from typing import NoReturn
 
-# What commands import. Not ropewalk: how it comes to be imported is tested too.
+# What commands import. What comes of importing ropewalk alone is tested by `subprocess`.
 HEAVY = (
     "torch",
     "transformers",
@@ -37,6 +37,13 @@ HEAVY = (
     "safetensors.torch",
     "scipy.stats",
     "typer",
+    "ropewalk.cli.main",
+    "ropewalk.cli.prove",
+    "ropewalk.verbs.proving",
+    "ropewalk.verbs.running",
+    "ropewalk.proof.prove",
+    "ropewalk.proof.local",
+    "ropewalk.report.prompts",
 )
 STREAMS = 3
 

@@ -83,7 +83,7 @@ def test_a_model_is_a_known_name_a_folder_a_gguf_file_or_a_configuration() -> No
     [
         ("ropewalk prove tiny --dtype ", list(DTYPES)),
         ("ropewalk loss tiny --dtype f", ["fp16", "fp32"]),
-        ("ropewalk prove tiny --sharing ", ["none", "prefix", "nested"]),
+        ("ropewalk prove tiny --sharing ", ["none", "prefix", "branches"]),
         ("ropewalk prove tiny --calibrate ", ["off", "short", "full"]),
         ("ropewalk prove tiny --suite ", ["quick", "standard", "full"]),
         ("ropewalk prove tiny --task single,cou", ["single,count"]),

@@ -89,8 +89,8 @@ def limited(size: int) -> Callable[[], None]:
 def test_a_disk_that_fills_up_loses_nothing_and_the_same_command_goes_on(
     run: Run, tmp_path: Path, tiny_model: Path
 ) -> None:
-    command = ("prove", tiny_model, "--lengths", "300,700", "--trials", "4", "--out", "run", *ALONE)
-    full = run(*command, before=limited(48_000))
+    command = ("prove", tiny_model, "--lengths", "200,300", "--trials", "4", "--out", "run", *ALONE)
+    full = run(*command, before=limited(40_000))
     assert (full.returncode, full.stdout) == (1, "")
     assert "Traceback" not in full.stderr
     assert full.stderr.splitlines()[-1].startswith("ropewalk: cannot keep an answer in run")

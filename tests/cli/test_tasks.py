@@ -98,7 +98,7 @@ def test_until_certain_asks_on_where_the_verdict_is_open_up_to_the_cap(
         (("--questions", "q.jsonl"), "go together"),
         (("--most-trials", "9"), "goes with --until-certain"),
         (("--until-certain", "--most-trials", "0"), "0 trials at most"),
-        (("--sharing", "nested", "--distractors", "1"), "--sharing nested cannot be"),
+        (("--sharing", "branches", "--distractors", "1"), "--sharing branches cannot be"),
         (("--sharing", "prefix", "--calibrate", "full"), "there is nothing to calibrate"),
         (("--device-map", "everywhere"), "--device-map 'everywhere' is not understood"),
         (("--device-map", '{"": 1.5}'), "a device is a number or a name"),

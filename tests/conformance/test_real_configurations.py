@@ -41,8 +41,6 @@ WARNINGS: dict[str, set[str]] = {
     "odd-nomic-embed-text-v1.5.json": {"lengths-disagree"},
     # 20 x 4096 is not 65536.
     "odd-afm-4.5b.json": {"factor-lengths-disagree"},
-    # Low and high frequency factor are equal, which leaves no blend.
-    "llama-4-scout-17b-16e.json": {"llama3-hard-cut"},
     # Keys cached below 4096 tokens do not fit the factors above.
     "phi-3-mini-128k-instruct.json": {"depends-on-length"},
     "phi-3.5-vision-instruct.json": {"depends-on-length"},
@@ -53,8 +51,7 @@ WARNINGS: dict[str, set[str]] = {
     # Two keys of a file.
     "qwen2.5-yarn-edit.json": {"incomplete-rotary"},
     "llama-2-7b-longlora-100k-ft.partial.json": {"incomplete-rotary"},
-    # The original length is there and transformers' linear scaling does not read it.
-    "odd-linear-on-extended.partial.json": {"incomplete-rotary", "original-length-ignored"},
+    "odd-linear-on-extended.partial.json": {"incomplete-rotary"},
 }
 """The warnings of each file; a file that is not here deserves none."""
 
@@ -62,6 +59,8 @@ NOTES: dict[str, set[str]] = {
     "llama-3.1-8b.json": {"llama3-claim"},
     "llama-3.2-1b.json": {"llama3-claim"},
     "llama-4-scout-17b-16e.json": {
+        # Low and high frequency factor are equal, which leaves no blend.
+        "llama3-hard-cut",
         "llama3-claim",
         "no-rope-list-means-rope",
         "window-below-claim",
@@ -74,6 +73,8 @@ NOTES: dict[str, set[str]] = {
     "starcoder2-7b.json": {"window-below-claim"},
     "qwen2.5-7b-instruct.json": {"inert-window"},
     "qwen2.5-yarn-edit.json": {"static-yarn"},
+    # The original length is there and transformers' linear scaling does not read it.
+    "odd-linear-on-extended.partial.json": {"original-length-ignored"},
     "phi-3-mini-128k-instruct.json": {"short-factors-stretch", "inert-window"},
     "gemma-3n-e4b.reduced.json": {"shared-keys"},
     "glm-4-9b-chat.json": {"remote-code-model-type"},

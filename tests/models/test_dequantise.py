@@ -235,7 +235,7 @@ def test_a_gguf_that_is_loaded_is_dequantised_once(tiny_llama: Maker, own_cache:
     assert len(list((own_cache / "weights").iterdir())) == 1
 
 
-@pytest.mark.model
+@pytest.mark.heavy
 def test_a_real_model_is_the_same_from_its_folder(smollm2_gguf: Path, folder: Path) -> None:
     dequantise(smollm2_gguf, folder)
     assert_same(smollm2_gguf, folder, "The ropewalk lays strands into rope.")

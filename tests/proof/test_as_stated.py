@@ -9,10 +9,9 @@ import pytest
 
 from ropewalk.errors import UsageError
 from ropewalk.models.resolve import ModelFiles, resolve
-from ropewalk.proof.cells import Calibrate, Sharing
 from ropewalk.proof.settings import KEY, ProofSettings, Stated, as_stated, stated
 
-TOLD = {"tasks": ["single"], "sharing": "prefix", "lengths": [256, 512]}
+TOLD = {"tasks": ["order"], "lengths": [256, 512]}
 
 
 def files(folder: Path, told: object) -> ModelFiles:
@@ -23,14 +22,10 @@ def files(folder: Path, told: object) -> ModelFiles:
 
 def test_what_nobody_said_is_taken_from_the_files_and_told(tmp_path: Path) -> None:
     filled, said = as_stated(ProofSettings("m"), files(tmp_path, TOLD))
-    assert (filled.all_tasks, filled.sharing, filled.lengths) == (
-        ("single",),
-        Sharing.PREFIX,
-        (256, 512),
-    )
+    assert (filled.all_tasks, filled.lengths) == (("order",), (256, 512))
     assert said == (
-        "asked what its files (ropewalk_prove) say that it was trained on: the task single, one "
-        "pass key per prompt; --task and --sharing ask otherwise",
+        "asked what its files (ropewalk_prove) say that it was trained on: the task order; --task "
+        "asks otherwise",
         "asked at the lengths that its files name: 256 and 512; --lengths names others",
     )
 
@@ -44,31 +39,18 @@ def test_a_model_that_says_nothing_is_asked_as_ever(tmp_path: Path) -> None:
 
 
 def test_what_the_user_names_stays_and_what_was_not_trained_is_said(tmp_path: Path) -> None:
-    named = ProofSettings("m", lengths=(64,), tasks=("variables", "single"))
+    named = ProofSettings("m", lengths=(64,), tasks=("variables", "order"))
     filled, said = as_stated(named, files(tmp_path, TOLD))
     assert filled == named
     assert said == (
         "by its files (ropewalk_prove) the model was not trained on the task variables",
     )
-    nested = ProofSettings("m", lengths=(64,), tasks=("single",), sharing=Sharing.NESTED)
-    filled, said = as_stated(nested, files(tmp_path, TOLD))
-    assert filled == nested
-    assert "not trained on documents with many facts, as --sharing nested asks" in said[0]
 
 
 def test_what_would_have_been_asked_anyway_is_not_told(tmp_path: Path) -> None:
-    alone = ProofSettings("m", lengths=(64,), sharing=Sharing.NONE)
-    filled, said = as_stated(alone, files(tmp_path, TOLD))
-    assert (filled.all_tasks, filled.sharing, said) == (("single",), Sharing.NONE, ())
-
-
-def test_a_calibration_that_was_asked_for_needs_nested_prompts_and_keeps_them(
-    tmp_path: Path,
-) -> None:
-    wanted = ProofSettings("m", lengths=(64,), calibrate=Calibrate.SHORT)
-    filled, _ = as_stated(wanted, files(tmp_path, TOLD))
-    assert filled.sharing is None
-    filled.check()
+    single = files(tmp_path, {"tasks": ["single"]})
+    filled, said = as_stated(ProofSettings("m", lengths=(64,)), single)
+    assert (filled.all_tasks, said) == (("single",), ())
 
 
 def test_own_documents_are_asked_about_as_ever(tmp_path: Path) -> None:
@@ -76,7 +58,7 @@ def test_own_documents_are_asked_about_as_ever(tmp_path: Path) -> None:
         "m", tasks=("documents",), documents=tmp_path, questions=tmp_path / "q.jsonl", lengths=(64,)
     )
     filled, _ = as_stated(own, files(tmp_path, TOLD))
-    assert (filled.all_tasks, filled.sharing) == (("documents",), None)
+    assert filled.all_tasks == ("documents",)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +69,6 @@ def test_own_documents_are_asked_about_as_ever(tmp_path: Path) -> None:
         {"tasks": "single"},
         {"tasks": ["no such task"]},
         {"tasks": [1]},
-        {"sharing": "all"},
-        {"sharing": 3},
         {"lengths": 256},
         {"lengths": [0]},
         {"lengths": [True]},
@@ -103,8 +83,8 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(tmp_path: Path, told: o
 def test_parts_may_be_left_out(tmp_path: Path) -> None:
     assert stated(files(tmp_path, {})) == Stated()
     filled, said = as_stated(ProofSettings("m"), files(tmp_path, {"lengths": [99]}))
-    assert (filled.lengths, filled.sharing, len(said)) == ((99,), None, 1)
+    assert (filled.lengths, len(said)) == ((99,), 1)
 
 
 def test_the_embedded_model_says_what_it_learned_and_how_long_it_was_trained() -> None:
-    assert stated(resolve("tiny")) == Stated(("single",), Sharing.PREFIX, (256, 512, 1024, 2048))
+    assert stated(resolve("tiny")) == Stated(("single",), (256, 512, 1024, 2048))

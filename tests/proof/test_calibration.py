@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ropewalk.proof.calibration import SHORT_CELLS, CalibrationPair, judge, plan_calibration
+from ropewalk.proof.calibration import (
+    FEWEST_CELLS,
+    SHORT_CELLS,
+    CalibrationPair,
+    judge,
+    plan_calibration,
+)
 from ropewalk.proof.cells import Answer, Calibrate, Cell, Control, Outcome
 from ropewalk.proof.plan import make_plan
 
@@ -18,52 +24,52 @@ PLAN = make_plan((256, 512, 1024, 2048, 4096, 8192), DEPTHS, 3)
 
 
 def pairs_of(
-    differences: list[float], nested: str = "", alone: str = "", at: float = -1.0
+    differences: list[float], branch: str = "", alone: str = "", at: float = -1.0
 ) -> list[CalibrationPair]:
     """A pair a difference; outcomes by letters H and M, hits where none is named."""
     names = {"H": Outcome.HIT, "M": Outcome.MISS, "O": Outcome.OVERFLOW}
     return [
         CalibrationPair(
             Cell(512, DEPTHS[i % 11], i // 11),
-            Answer(names[(nested or "H" * len(differences))[i]], at + each, "", 0.1),
+            Answer(names[(branch or "H" * len(differences))[i]], at + each, "", 0.1),
             Answer(names[(alone or "H" * len(differences))[i]], at, "", 0.1),
         )
         for i, each in enumerate(differences)
     ]
 
 
-def test_a_short_calibration_takes_sixty_cells_of_the_shortest_lengths_evenly() -> None:
-    cells = plan_calibration(PLAN, Calibrate.SHORT, 0)
-    assert len(set(cells)) == len(cells) == SHORT_CELLS == 60
+def test_a_short_calibration_takes_the_longest_lengths_first_and_reads_what_it_may() -> None:
+    longest = max(PLAN.lengths)
+    cells = plan_calibration(PLAN, Calibrate.SHORT, 0, 8 * longest)
     assert set(cells) <= set(PLAN.cells)
-    # 33 cells a length: two lengths hold sixty.
-    assert {cell.length for cell in cells} == {256, 512}
-    fields = Counter((cell.length, cell.depth) for cell in cells)
-    assert set(fields.values()) == {2, 3}
-    assert len(fields) == 22
+    assert len(set(cells)) == len(cells)
+    assert sum(cell.length for cell in cells) <= 8 * longest + longest
+    by_length = Counter(cell.length for cell in cells)
+    assert by_length[longest] >= 4
+    # What the longest leaves goes to shorter ones, depth by depth.
+    assert min(by_length) < longest
+    depths = Counter(cell.depth for cell in cells if cell.length == longest)
+    assert set(depths.values()) == {1}
 
 
 def test_the_seed_draws_other_cells_and_the_same_seed_the_same() -> None:
-    first = plan_calibration(PLAN, Calibrate.SHORT, 0)
-    assert first == plan_calibration(PLAN, Calibrate.SHORT, 0)
-    assert first != plan_calibration(PLAN, Calibrate.SHORT, 1)
+    first = plan_calibration(PLAN, Calibrate.SHORT, 0, 100_000)
+    assert first == plan_calibration(PLAN, Calibrate.SHORT, 0, 100_000)
+    assert first != plan_calibration(PLAN, Calibrate.SHORT, 1, 100_000)
 
 
 def test_full_takes_every_cell_and_off_none_and_neither_takes_controls() -> None:
-    full = plan_calibration(PLAN, Calibrate.FULL, 0)
+    full = plan_calibration(PLAN, Calibrate.FULL, 0, 0)
     assert len(full) == 6 * 11 * 3
     assert all(cell.control is Control.NONE for cell in full)
-    assert plan_calibration(PLAN, Calibrate.OFF, 0) == ()
+    assert plan_calibration(PLAN, Calibrate.OFF, 0, 10**9) == ()
 
 
-def test_a_grid_of_fewer_cells_is_asked_whole() -> None:
+def test_there_are_a_few_pairs_however_little_is_to_be_read_and_never_more_than_sixty() -> None:
+    assert len(plan_calibration(PLAN, Calibrate.SHORT, 0, 0)) == FEWEST_CELLS
+    assert len(plan_calibration(PLAN, Calibrate.SHORT, 0, 10**9)) == SHORT_CELLS
     small = make_plan((512, 1024), (0.0, 1.0), 2)
-    assert len(plan_calibration(small, Calibrate.SHORT, 0)) == 8
-
-
-def test_many_trials_still_calibrate_two_lengths() -> None:
-    wide = make_plan((512, 1024, 2048), DEPTHS, 20)
-    assert {cell.length for cell in plan_calibration(wide, Calibrate.SHORT, 0)} == {512, 1024}
+    assert len(plan_calibration(small, Calibrate.SHORT, 0, 10**9)) == 8
 
 
 def test_a_shift_of_the_log_probability_is_real() -> None:
@@ -88,16 +94,16 @@ def test_a_certain_but_tiny_shift_is_not_real() -> None:
 
 
 def test_outcomes_alone_can_be_a_real_difference() -> None:
-    found = judge(pairs_of([0.0] * 60, nested="M" * 12 + "H" * 48))
-    assert (found.both, found.only_nested, found.only_alone, found.neither) == (48, 0, 12, 0)
+    found = judge(pairs_of([0.0] * 60, branch="M" * 12 + "H" * 48))
+    assert (found.both, found.only_branch, found.only_alone, found.neither) == (48, 0, 12, 0)
     # Two tests are made; Holm doubles the smaller p-value.
     assert found.p_outcomes == pytest.approx(2 * stats.binomtest(0, 12).pvalue)
     assert found.real
 
 
 def test_pairs_that_cannot_be_judged_are_counted_and_left_out() -> None:
-    found = judge(pairs_of([0.0] * 4, nested="HHHO", alone="HHMH"))
-    assert (found.pairs, found.left_out, found.only_nested) == (3, 1, 1)
+    found = judge(pairs_of([0.0] * 4, branch="HHHO", alone="HHMH"))
+    assert (found.pairs, found.left_out, found.only_branch) == (3, 1, 1)
 
 
 def test_a_value_thought_impossible_has_no_difference_and_is_counted() -> None:

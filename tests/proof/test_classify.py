@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.proof.cells import Outcome
-from ropewalk.proof.classify import classify, credit, strip_thinking
+from ropewalk.proof.classify import classify, credit
 
 HIT, MISS, WRONG = Outcome.HIT, Outcome.MISS, Outcome.WRONG
 VALUE, OTHERS = "40718", ("52936", "81053")
@@ -53,8 +53,8 @@ def test_a_base_answer_is_the_number_printed_first(printed: str, outcome: Outcom
         ("<think>Is it 52936? No.</think>40718", HIT),
         ("<think>It is 40718.</think>\n52936", WRONG),
         ("<think>It is 40718.</think>\nI cannot say.", MISS),
-        ("<think>It must be 40718", MISS),
-        ("40718 <think>or 52936", HIT),
+        ("<think>It must be 40718", Outcome.THINKING),
+        ("40718 <think>or 52936", Outcome.THINKING),
         ("so 52936, hm</think>40718", HIT),
         ("<Thinking>52936</Thinking> 40718", HIT),
         ("<think>a</think>40718<think>52936</think>", HIT),
@@ -64,20 +64,6 @@ def test_a_base_answer_is_the_number_printed_first(printed: str, outcome: Outcom
 )
 def test_a_chat_answer_names_the_value_and_no_other(printed: str, outcome: Outcome) -> None:
     assert classify(printed, VALUE, OTHERS, chat=True) is outcome
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("<think>a\nb</think>\n\nc", "c"),
-        ("<reasoning>a</reasoning>c<thought>b</thought>d", "cd"),
-        ("a</think>b", "b"),
-        ("a<think>b", "a"),
-        ("a < b, <i>c</i>", "a < b, <i>c</i>"),
-    ],
-)
-def test_thinking_is_taken_out(text: str, left: str) -> None:
-    assert strip_thinking(text) == left
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_prompts_by_themselves_and_documents_read_once_are_counted_as_they_are()
     read = reading(PLAN, Prompts(make_prompt))
     assert read.independent == read.tokens(Sharing.NONE) == 4 * 2 * (100 + 300)
     # Of each document 292 tokens once, and four questions of 8.
-    assert read.shared == read.tokens(Sharing.NESTED) == 4 * (292 + 4 * 8)
+    assert read.shared == read.tokens(Sharing.BRANCHES) == 4 * (292 + 4 * 8)
     assert read.saving == pytest.approx(3200 / 1296)
 
 
@@ -40,7 +40,7 @@ def test_seconds_follow_the_cost_of_every_piece() -> None:
     squares = CostModel(per_token=0.0, per_token_squared=1.0)
     assert read.seconds(Sharing.NONE, squares) == 4 * 2 * (100**2 + 300**2)
     branches = 2 * (100**2 - 92**2) + 2 * (300**2 - 292**2)
-    assert read.seconds(Sharing.NESTED, squares) == 4 * (292**2 + branches)
+    assert read.seconds(Sharing.BRANCHES, squares) == 4 * (292**2 + branches)
 
 
 def test_an_empty_plan_saves_nothing() -> None:
@@ -57,15 +57,15 @@ def test_calibration_is_the_default_only_where_it_reads_less_than_nesting_saves(
 def test_a_budget_is_one_or_two_lines_with_everything_that_is_known() -> None:
     bare = Budget(Sharing.NONE, 5, 1234, 1234)
     assert bare.lines() == ["5 prompts, 1,234 tokens to read"]
-    nested = Budget(Sharing.NESTED, 20, 1000, 15_000, 3700.0, 90 << 20, Calibrate.SHORT, 500)
+    nested = Budget(Sharing.BRANCHES, 20, 1000, 15_000, 3700.0, 90 << 20, Calibrate.SHORT, 500)
     asked, spent = nested.lines(per_million=2_000_000.0)
     assert asked == (
-        "20 prompts, 1,000 tokens to read (nested sharing: 15.0 times fewer than 15,000), and 500 "
+        "20 prompts, 1,000 tokens to read (branches: 15.0 times fewer than 15,000), and 500 "
         "to calibrate (short)"
     )
     assert spent == (
         "about 62 minutes at the pace of a short text, key-value cache: 90 MiB, "
         "price: 3,000.00; without sharing 30,000.00"
     )
-    (uncalibrated,) = Budget(Sharing.NESTED, 20, 1000, 15_000).lines()
+    (uncalibrated,) = Budget(Sharing.BRANCHES, 20, 1000, 15_000).lines()
     assert uncalibrated.endswith("than 15,000), not calibrated")

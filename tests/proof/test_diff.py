@@ -133,7 +133,7 @@ def test_questions_of_one_document_count_as_one() -> None:
     def two_documents(cell: Cell) -> Outcome:
         return Outcome.MISS if cell.trial < 2 else Outcome.HIT
 
-    nested = Sharing.NESTED
+    nested = Sharing.BRANCHES
     a = kept("a", grid(hit, sharing=nested))
     b = kept("b", grid(two_documents, identity="b", sharing=nested))
     found = compare(a, b)
@@ -170,8 +170,8 @@ def few_documents(count: int, surer: float) -> tuple[KeptRun, KeptRun]:
     def part(rows: list[tuple[Row, str]]) -> list[tuple[Row, str]]:
         return [each for each in rows if each[0].cell.trial < count]
 
-    a = kept("a", part(grid(hit, surer=surer, sharing=Sharing.NESTED)))
-    b = kept("b", part(grid(lambda _: Outcome.MISS, identity="b", sharing=Sharing.NESTED)))
+    a = kept("a", part(grid(hit, surer=surer, sharing=Sharing.BRANCHES)))
+    b = kept("b", part(grid(lambda _: Outcome.MISS, identity="b", sharing=Sharing.BRANCHES)))
     return a, b
 
 
@@ -216,7 +216,7 @@ def test_runs_that_find_equally_much_are_never_set_above_each_other() -> None:
     def one(cell: Cell) -> Outcome:
         return Outcome.MISS if cell.trial == 2 else Outcome.HIT
 
-    for sharing in (Sharing.NONE, Sharing.NESTED):
+    for sharing in (Sharing.NONE, Sharing.BRANCHES):
         a = kept("a", grid(one, sharing=sharing))
         b = kept("b", grid(other, identity="b", sharing=sharing))
         assert "finds more" not in compare(a, b).sentence

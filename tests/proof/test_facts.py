@@ -68,9 +68,9 @@ def test_prompts_that_did_not_fit_are_not_counted_as_read() -> None:
 
 
 def test_text_that_prompts_share_counts_once_as_read_and_so_does_the_speed() -> None:
-    shared = [replace(row, sharing=Sharing.NESTED, tokens_read=50) for row in ROWS[1:]]
-    first = replace(ROWS[0], sharing=Sharing.NESTED, tokens_read=1000)
-    asked = summary_of([first, *shared], RunFacts(sharing=Sharing.NESTED)).facts["asked"]
+    shared = [replace(row, sharing=Sharing.BRANCHES, tokens_read=50) for row in ROWS[1:]]
+    first = replace(ROWS[0], sharing=Sharing.BRANCHES, tokens_read=1000)
+    asked = summary_of([first, *shared], RunFacts(sharing=Sharing.BRANCHES)).facts["asked"]
     # 1,000 and seven times 50 tokens, in eight halves of a second.
     assert asked == "8 prompts, 12,000 tokens (1,350 of them read), 4 s, 338 tokens a second"
 
@@ -148,15 +148,15 @@ def test_lengths_that_were_given_more_trials_are_summed_up_with_them() -> None:
     assert "at all looks together" in grown.interval
 
 
-def test_a_run_that_fell_back_from_nested_prompts_is_judged_by_answers() -> None:
-    nested = RunFacts(sharing=Sharing.NESTED)
+def test_a_run_that_fell_back_from_branches_is_judged_by_answers() -> None:
+    nested = RunFacts(sharing=Sharing.BRANCHES)
     summary = summary_of(ROWS, nested)
     assert summary.interval.startswith("95 %, over documents")
-    assert summary.facts["sharing"] == "nested"
+    assert summary.facts["sharing"] == "branches"
     fallen = summary_of(ROWS, replace(nested, fallback=Sharing.PREFIX))
     assert fallen.interval == "Wilson 95 %"
     assert fallen.facts["sharing"] == "prefix"
-    assert fallen.facts["fallback"].startswith("from nested prompts")
+    assert fallen.facts["fallback"].startswith("from branches, which")
 
 
 def plans() -> list[Plan]:

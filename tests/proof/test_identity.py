@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ropewalk.proof.cells import Cell, Prompt, Sharing
-from ropewalk.proof.documents import DocumentMaker
 from ropewalk.proof.facts import RunFacts, folder_name, hash_by, with_settings, with_sharing
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.plan import make_plan
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.settings import ProofSettings
@@ -34,7 +34,7 @@ TEXT = tuple(
 class Way:
     """Everything that a proof can be told about its prompts, and some things that are not."""
 
-    sharing: Sharing = Sharing.NESTED
+    sharing: Sharing = Sharing.BRANCHES
     lengths: tuple[int, ...] = (400, 640)
     depths: tuple[float, ...] = (0.0, 0.5, 1.0)
     trials: int = 2
@@ -86,8 +86,8 @@ def prompts_of(way: Way, tokens: Tokens) -> dict[Cell, Prompt]:
     alone = PromptMaker(
         tokens, way.seed, way.chat, way.distractors, way.answer_tokens, sentences=way.text
     )
-    nested = way.sharing is Sharing.NESTED
-    make = DocumentMaker(alone, way.lengths, way.depths) if nested else alone
+    nested = way.sharing is Sharing.BRANCHES
+    make = GappedMaker(alone, way.lengths, way.depths) if nested else alone
     plan = make_plan(way.lengths, way.depths, way.trials, way.controls, way.tasks)
     return {cell: make(cell) for cell in plan.cells}
 
@@ -99,13 +99,13 @@ def tokens(tiny_tokenizer: Callable[[str], Any]) -> Tokens:
     return Tokens(made)
 
 
-@pytest.mark.parametrize("sharing", [Sharing.NESTED, Sharing.PREFIX])
+@pytest.mark.parametrize("sharing", [Sharing.BRANCHES, Sharing.PREFIX])
 def test_runs_of_one_name_ask_a_cell_by_one_prompt_and_other_prompts_make_another_name(
     sharing: Sharing, tokens: Tokens
 ) -> None:
     """A sweep over neighbours: what decides a prompt is in the name, whatever the plan is."""
     ways = [replace(Way(sharing), **other) for other in ({}, *OTHERS)]
-    if sharing is Sharing.NESTED:
+    if sharing is Sharing.BRANCHES:
         ways = [way for way in ways if not way.distractors]
     facts = [facts_of(way, tokens) for way in ways]
     prompts = [prompts_of(way, tokens) for way in ways]
@@ -125,10 +125,3 @@ def test_runs_of_one_name_ask_a_cell_by_one_prompt_and_other_prompts_make_anothe
     base = Way(sharing)
     longer = replace(base, lengths=(640,)), replace(base, depths=(0.0, 0.5))
     assert {names_of[base] == names_of[each] for each in longer} == {sharing is Sharing.PREFIX}
-
-
-def test_a_document_over_other_lengths_is_another_prompt_to_the_same_cell(tokens: Tokens) -> None:
-    """Why the grid is in the name: it is not only a matter of care."""
-    cell = Cell(640, 0.5, 0)
-    found = {prompts_of(replace(Way(), lengths=n), tokens)[cell].text for n in ((640,), (400, 640))}
-    assert len(found) == 2

@@ -14,8 +14,8 @@ import pytest
 from ropewalk.errors import LengthError
 from ropewalk.listener import Listener
 from ropewalk.proof.cells import Calibrate, Cell, Control, Prompt, Sharing
-from ropewalk.proof.documents import DocumentMaker, check_documents
 from ropewalk.proof.facts import RunFacts, read, written
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.haystack import GeneratedHaystack
 from ropewalk.proof.plan import Prompts, check_lengths_hold, in_words, lay_first, make_plan
 from ropewalk.proof.prompt import PromptMaker
@@ -86,10 +86,9 @@ def test_a_text_that_names_the_values_is_laid_out_without_those_sentences(
     naming: Path, tiny_tokenizer: Callable[[str], Any]
 ) -> None:
     sentences = tuple(re.split(r"(?<=\.) ", naming.read_text()))
-    make = DocumentMaker(
+    make = GappedMaker(
         PromptMaker(Tokens(tiny_tokenizer("bos")), sentences=sentences), (700, 1400), (0.0, 0.5)
     )
-    check_documents(make, make.lengths, make.depths)
     for trial in range(6):
         for length in make.lengths:
             cell = Cell(length, 0.5, trial)
@@ -97,33 +96,34 @@ def test_a_text_that_names_the_values_is_laid_out_without_those_sentences(
                 assert 0 <= length - prompt.length <= 2
                 body = prompt.text.split("\n\nQuestion")[0]
                 for secret in (prompt.key, prompt.value):
-                    assert len(re.findall(rf"(?i)(?<!\w){re.escape(secret)}(?!\w)", body)) == 1
+                    assert len(re.findall(rf"(?i)(?<!\w){re.escape(secret)}(?!\w)", body)) == 2
 
 
-def test_a_document_that_cannot_be_laid_out_is_drawn_again_with_other_facts(
+def test_a_haystack_that_cannot_be_laid_out_is_drawn_again_with_other_text(
     tiny_tokenizer: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = DocumentMaker._lay_out
-    drawn: list[str] = []
+    real = GappedMaker._lay_out
+    drawn: list[tuple[int, int]] = []
 
-    def second(self: DocumentMaker, name: str) -> Any:
-        drawn.append(name)
-        if name in ("1", "2", "2/1") or name.startswith("3"):
-            raise LengthError(f"no text for {name}")
-        return real(self, name)
+    def second(self: GappedMaker, trial: int, number: int) -> Any:
+        drawn.append((trial, number))
+        if (trial, number) in ((1, 0), (2, 0), (2, 1)) or trial == 3:
+            raise LengthError(f"no text for {trial}")
+        return real(self, trial, number)
 
     single = PromptMaker(Tokens(tiny_tokenizer("bos")))
-    facts = [DocumentMaker(single, (400,), (0.5,)).fact(Cell(400, 0.5, n)) for n in range(3)]
-    monkeypatch.setattr(DocumentMaker, "_lay_out", second)
-    make = DocumentMaker(single, (400,), (0.5,))
-    again = [make.fact(Cell(400, 0.5, n)) for n in range(3)]
-    assert again[0] == facts[0]
-    assert len({*facts, *again}) == 5
+    cells = [Cell(700, 0.5, trial) for trial in range(4)]
+    before = [GappedMaker(single, (700,), (0.5,))(cell).text for cell in cells]
+    monkeypatch.setattr(GappedMaker, "_lay_out", second)
+    make = GappedMaker(single, (700,), (0.5,))
     for _ in range(2):
-        with pytest.raises(LengthError, match=r"no text for 3$"):
-            make(Cell(400, 0.5, 3))
+        after = [make(cell).text for cell in cells]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True] + [False] * 3
+    # Where none can be, each is asked by a whole prompt.
+    assert after[3] == single(cells[3]).text
     # What could not be drawn is not drawn once more for every cell.
-    assert drawn == ["0", "1", "1/1", "2", "2/1", "2/2", "3", "3/1", "3/2", "3/3"]
+    tries = [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (3, 3)]
+    assert drawn == [(0, 0), *tries]
 
 
 class Spoilt:
@@ -131,8 +131,8 @@ class Spoilt:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, when: Callable[[str, Cell], bool]) -> None:
         for owner, method in (
-            (DocumentMaker, "__call__"),
-            (DocumentMaker, "independent"),
+            (GappedMaker, "__call__"),
+            (GappedMaker, "independent"),
             (PromptMaker, "__call__"),
         ):
             real = getattr(owner, method)
@@ -179,7 +179,7 @@ def test_calibration_goes_on_without_cells_that_cannot_be_laid_out_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Spoilt(monkeypatch, lambda which, cell: which.endswith(".independent") and cell.trial == 1)
-    settings = replace(GRID, sharing=Sharing.NESTED, calibrate=Calibrate.FULL)
+    settings = replace(GRID, sharing=Sharing.BRANCHES, calibrate=Calibrate.FULL)
     proof, said = proved(settings, tmp_path)
     calibrated = proof.summary.facts["calibration"]
     assert calibrated.startswith("Calibration: 4 cells")
@@ -193,7 +193,9 @@ def test_a_calibration_of_which_no_cell_can_be_laid_out_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Spoilt(monkeypatch, lambda which, _: which.endswith(".independent"))
-    proof, said = proved(replace(GRID, sharing=Sharing.NESTED, calibrate=Calibrate.SHORT), tmp_path)
+    proof, said = proved(
+        replace(GRID, sharing=Sharing.BRANCHES, calibrate=Calibrate.SHORT), tmp_path
+    )
     assert "no cell could be judged both ways" in said
     assert proof.result.remaining == 0
 
@@ -215,7 +217,7 @@ def test_cells_of_every_task_may_be_left_out_and_further_trials_too(
     settings = replace(
         GRID,
         lengths=(330,),
-        sharing=Sharing.NESTED,
+        sharing=Sharing.BRANCHES,
         calibrate=Calibrate.OFF,
         tasks=("single", "order"),
         until_certain=True,

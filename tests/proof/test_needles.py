@@ -29,12 +29,15 @@ def test_no_fact_names_the_key_or_the_value_of_another(seed: int, count: int) ->
 
 def word(text: str, within: str) -> bool:
     """By the regular expressions' idea of a word."""
-    return bool(re.search(rf"(?<!\w){re.escape(text)}(?!\w)", within, re.IGNORECASE))
+    # Most texts do not hold it at all, which is said in no time.
+    return text.casefold() in within.casefold() and bool(
+        re.search(rf"(?<!\w){re.escape(text)}(?!\w)", within, re.IGNORECASE)
+    )
 
 
 def test_no_question_says_its_own_answer() -> None:
     """Subjects are words of a kind at times: chef Ginger's spice must not be ginger."""
-    for seed in range(400):
+    for seed in range(150):
         for fact in islice(draw_facts(Random(seed)), 60):
             assert not word(fact.value, f"{fact.question} {fact.opening}")
 
@@ -99,7 +102,8 @@ def test_the_words_of_facts_are_rare_in_the_generated_haystack() -> None:
         assert kind.opening.replace("{key}", "") not in text
         random = Random(2)
         values = {kind.draw(random) for _ in range(100)}
-        assert not [value for value in values if re.search(rf"\b{re.escape(value)}\b", text)]
+        held = [value for value in values if value in text]
+        assert not [value for value in held if re.search(rf"\b{re.escape(value)}\b", text)]
 
 
 def test_the_words_around_a_key_are_no_values() -> None:

@@ -1,4 +1,4 @@
-"""In a whole run each document is laid out once, and each prompt is built once."""
+"""In a whole run each haystack is laid out once, and each prompt is built once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ropewalk.proof.cells import Calibrate, Cell, Prompt, Sharing
-from ropewalk.proof.documents import DocumentMaker
 from ropewalk.proof.endpoint.replies import Reply
 from ropewalk.proof.endpoint.subject import EndpointSettings
 from ropewalk.proof.endpoint.tokenizers import Estimate
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.prove import Proof, prove
 from ropewalk.proof.settings import ProofSettings
@@ -24,33 +24,28 @@ DEPTHS = (0.0, 0.5)
 
 
 class Counted:
-    """How often each document was laid out and each prompt built, of a document or alone."""
+    """How often each haystack was laid out and each prompt built, in one or alone."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.documents: Counter[str] = Counter()
         self.prompts: Counter[tuple[str, Cell]] = Counter()
-        lay_out, finish = DocumentMaker._lay_out, DocumentMaker._finish
-        alone, make = PromptMaker.alone, PromptMaker.__call__
+        lay_out, finish = GappedMaker._lay_out, GappedMaker._finish
+        make = PromptMaker.__call__
 
-        def counted_document(maker: DocumentMaker, name: str) -> Any:
-            self.documents[name] += 1
-            return lay_out(maker, name)
+        def counted_haystack(maker: GappedMaker, trial: int, number: int) -> Any:
+            self.documents[f"{trial}/{number}"] += 1
+            return lay_out(maker, trial, number)
 
-        def counted_nested(maker: DocumentMaker, cell: Cell, *rest: Any) -> Prompt:
-            self.prompts["nested", cell] += 1
+        def counted_branch(maker: GappedMaker, cell: Cell, *rest: Any) -> Prompt:
+            self.prompts["branches", cell] += 1
             return finish(maker, cell, *rest)
-
-        def counted_alone(maker: PromptMaker, cell: Cell, *rest: Any) -> Prompt:
-            self.prompts["the same fact", cell] += 1
-            return alone(maker, cell, *rest)
 
         def counted_single(maker: PromptMaker, cell: Cell) -> Prompt:
             self.prompts["alone", cell] += 1
             return make(maker, cell)
 
-        monkeypatch.setattr(DocumentMaker, "_lay_out", counted_document)
-        monkeypatch.setattr(DocumentMaker, "_finish", counted_nested)
-        monkeypatch.setattr(PromptMaker, "alone", counted_alone)
+        monkeypatch.setattr(GappedMaker, "_lay_out", counted_haystack)
+        monkeypatch.setattr(GappedMaker, "_finish", counted_branch)
         monkeypatch.setattr(PromptMaker, "__call__", counted_single)
 
     def check(self, proof: Proof) -> None:
@@ -73,7 +68,7 @@ class FakeClient:
     def post(self, *_: Any) -> None:
         return None
 
-    def ask(self, _api: str, body: dict[str, Any], *_: Any) -> Reply:
+    def ask(self, _api: str, body: dict[str, Any], *_: Any, **__: Any) -> Reply:
         read = len(Estimate()(body["prompt"])["input_ids"])
         return Reply(" nothing.", finish="stop", prompt_tokens=read)
 
@@ -84,9 +79,9 @@ class FakeClient:
 WAYS: list[tuple[Sharing, dict[str, Any]]] = [
     (Sharing.NONE, {}),
     (Sharing.PREFIX, {}),
-    (Sharing.NESTED, {"calibrate": Calibrate.SHORT}),
-    (Sharing.NESTED, {"calibrate": Calibrate.FULL, "trials": 4}),
-    (Sharing.NESTED, {"calibrate": Calibrate.OFF, "until_certain": True, "most_trials": 4}),
+    (Sharing.BRANCHES, {"calibrate": Calibrate.SHORT}),
+    (Sharing.BRANCHES, {"calibrate": Calibrate.FULL, "trials": 4}),
+    (Sharing.BRANCHES, {"calibrate": Calibrate.OFF, "until_certain": True, "most_trials": 4}),
 ]
 
 
@@ -100,10 +95,10 @@ def test_a_model_that_is_run_here(
         "tiny", lengths=(260, 330), depths=DEPTHS, sharing=sharing, out=tmp_path, **asked
     )
     counted.check(prove(settings))
-    assert bool(counted.documents) is (sharing is Sharing.NESTED)
+    assert bool(counted.documents) is (sharing is Sharing.BRANCHES)
 
 
-@pytest.mark.parametrize("sharing", [Sharing.PREFIX, Sharing.NESTED])
+@pytest.mark.parametrize("sharing", [Sharing.PREFIX, Sharing.NONE])
 def test_a_model_at_a_server(
     sharing: Sharing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,7 +153,7 @@ def test_a_generated_haystack_repeats_no_sentence_and_holds_no_number(tokenizer:
 def test_the_shortest_length_works_and_below_it_the_error_names_it(tokenizer: Any) -> None:
     for maker in makers(tokenizer):
         least = maker.minimum()
-        for depth, trial in product((0.0, 1.0), range(4)):
+        for depth, trial in ((0.0, 0), (1.0, 1), (0.0, 2)):
             prompt = maker(Cell(least, depth, trial))
             assert least - 12 <= prompt.length <= least
             check_needle(tokenizer, prompt)

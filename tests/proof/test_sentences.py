@@ -91,7 +91,7 @@ TEXTS = st.text("HHHHMT", max_size=50)
 @settings(max_examples=150, deadline=None)
 @given(
     st.tuples(TEXTS, TEXTS, TEXTS),
-    st.sampled_from(["none", "nested"]),
+    st.sampled_from(["none", "branches"]),
     st.sampled_from([None, 700, 2048, 8192]),
 )
 def test_the_end_of_what_was_asked_is_never_passed_off_as_the_end_of_what_is_read(

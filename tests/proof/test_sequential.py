@@ -84,9 +84,10 @@ def test_lengths_beyond_one_that_fails_get_nothing_more() -> None:
 
 
 def test_documents_are_asked_whole_and_until_there_are_enough() -> None:
-    summary, rows = played({512: 1.0, 1024: 0.0, 2048: 0.0}, most=50, sharing="nested")
-    assert trials_of(rows)[512] == 22
-    assert summary.columns[0].pooled.documents == 22
+    summary, rows = played({512: 1.0, 1024: 0.0, 2048: 0.0}, most=50, sharing="branches")
+    # The other lengths say little of how alike answers are: some more than without them.
+    assert 20 <= trials_of(rows)[512] <= 26
+    assert summary.columns[0].pooled.documents == trials_of(rows)[512]
 
 
 def test_a_model_below_the_bar_is_seldom_passed_however_often_it_is_looked_at() -> None:

@@ -128,10 +128,19 @@ def test_what_can_be_seen_at_once_is_refused_before_a_model_is_loaded(
 
 @pytest.mark.parametrize(
     ("claimed", "lengths"),
-    [(512, (512,)), (1024, (1024,)), (8192, (1024, 2048, 4096, 8192)), (3000, (1024, 2048, 3000))],
+    [
+        (512, (512, 768)),
+        (1024, (1024, 1536)),
+        (8192, (1024, 2048, 4096, 8192, 12288)),
+        (3000, (1024, 2048, 3000, 4500)),
+    ],
 )
-def test_lengths_double_up_to_the_claim(claimed: int, lengths: tuple[int, ...]) -> None:
+def test_lengths_double_up_to_the_claim_and_go_half_as_far_again(
+    claimed: int, lengths: tuple[int, ...]
+) -> None:
     assert default_lengths(claimed) == lengths
+    # A table has no rows beyond it.
+    assert default_lengths(claimed, beyond=False) == lengths[:-1]
 
 
 def test_without_a_claim_lengths_must_be_named() -> None:
@@ -188,7 +197,7 @@ def wait_for(ready: Callable[[], bool]) -> None:
 def test_a_command_killed_interrupted_and_rivalled_goes_on_and_loses_nothing(
     tmp_path: Path,
 ) -> None:
-    folder, many, few = tmp_path / "run", 4000, 3
+    folder, many, few = tmp_path / "run", 4000, 2
     first = start(folder, many)
     wait_for(lambda: len(kept(folder)) >= 2)
     rival = start(folder, many)
@@ -200,7 +209,8 @@ def test_a_command_killed_interrupted_and_rivalled_goes_on_and_loses_nothing(
     before = kept(folder)
 
     second = start(folder, many)
-    wait_for(lambda: len(kept(folder)) > len(before))
+    # More than the last command's plan has, so that some of it is of other trials.
+    wait_for(lambda: len(kept(folder)) > max(len(before), 2 * few + 2))
     second.send_signal(signal.SIGINT)
     _, err = second.communicate(timeout=240)
     assert second.returncode == 130

@@ -47,9 +47,9 @@ def test_what_was_kept_is_read_back_exactly(tmp_path: Path) -> None:
 
 
 def test_an_answer_keeps_what_was_shared_and_how_much_was_read_for_it(tmp_path: Path) -> None:
-    kept = replace(a_row(), sharing=Sharing.NESTED, tokens_read=27)
+    kept = replace(a_row(), sharing=Sharing.BRANCHES, tokens_read=27)
     with Store.open(tmp_path, FACTS) as store:
-        store.add(replace(a_row(0, Outcome.ERROR), sharing=Sharing.NESTED), "text")
+        store.add(replace(a_row(0, Outcome.ERROR), sharing=Sharing.BRANCHES), "text")
         store.add(kept, "text")
         assert store.rows() == [kept]
 
@@ -92,7 +92,7 @@ def test_a_cell_has_one_answer_for_each_way_of_sharing_that_to_its_latest_prompt
     tmp_path: Path,
 ) -> None:
     other = replace(a_row(), prompt_hash="laid out otherwise")
-    shared = replace(other, prompt_hash="in a document", sharing=Sharing.NESTED)
+    shared = replace(other, prompt_hash="in a document", sharing=Sharing.BRANCHES)
     with Store.open(tmp_path, FACTS) as store:
         for row in (a_row(), a_row(1), shared, other):
             store.add(row, f"text of {row.prompt_hash}")
@@ -104,7 +104,7 @@ def test_other_lengths_or_depths_of_a_document_are_another_run_and_why_is_said(
     tmp_path: Path,
 ) -> None:
     def about(lengths: tuple[int, ...], depths: tuple[float, ...]) -> RunFacts:
-        return with_sharing(FACTS, Sharing.NESTED, lengths, depths)
+        return with_sharing(FACTS, Sharing.BRANCHES, lengths, depths)
 
     Store.open(tmp_path, about((64, 128), (0.0, 0.5))).close()
     for lengths, depths, said in (
@@ -115,7 +115,7 @@ def test_other_lengths_or_depths_of_a_document_are_another_run_and_why_is_said(
         sentence = f"document was 64, 128 tokens at 0, 50 % and {said}. A document holds .* Move it"
         with pytest.raises(StoreError, match=sentence):
             Store.open(tmp_path, about(lengths, depths))
-    with pytest.raises(StoreError, match=r"sharing was nested and is prefix\. Move it away"):
+    with pytest.raises(StoreError, match=r"sharing was branches and is prefix\. Move it away"):
         Store.open(tmp_path, with_sharing(FACTS, Sharing.PREFIX, (64,), (0.0,)))
 
 

@@ -108,7 +108,7 @@ def go(
     deadline: float | None = None,
 ) -> RunResult:
     return run_shared(
-        plan, make_prompt, subject, store, hash_of, on_event, deadline, sharing=Sharing.NESTED
+        plan, make_prompt, subject, store, hash_of, on_event, deadline, sharing=Sharing.BRANCHES
     )
 
 
@@ -126,7 +126,7 @@ def test_every_cell_is_asked_once_and_shared_text_is_read_once_a_trial(store: St
     # The document once a trial, and seven tokens a question.
     assert subject.tokens == 3 * (300 - 8) + 7 * len(PLAN.cells)
     assert sum(row.tokens_read for row in store.rows()) == subject.tokens
-    assert {row.sharing for row in store.rows()} == {Sharing.NESTED}
+    assert {row.sharing for row in store.rows()} == {Sharing.BRANCHES}
     assert go(store, subject) == RunResult(len(PLAN.cells), 0, 0, False)
     assert len(subject.asked) == len(PLAN.cells)
 
@@ -139,7 +139,9 @@ def test_cells_that_cannot_be_laid_out_are_left_out_also_of_the_first_trial(stor
 
     subject = Fake()
     events: list[Event] = []
-    result = run_shared(PLAN, never, subject, store, hash_of, events.append, sharing=Sharing.NESTED)
+    result = run_shared(
+        PLAN, never, subject, store, hash_of, events.append, sharing=Sharing.BRANCHES
+    )
     left = {c for c in PLAN.cells if (c.trial == 0 and c.length == 300) or c.depth == 0.5}
     assert set(result.left_out) == left
     assert set(subject.asked) == set(PLAN.cells) - left
@@ -151,7 +153,9 @@ def test_a_plan_of_which_nothing_can_be_laid_out_asks_nothing(store: Store) -> N
     def never(_: Cell) -> Prompt:
         raise LengthError("no text comes out")
 
-    result = run_shared(PLAN, never, Fake(), store, hash_of, lambda _: None, sharing=Sharing.NESTED)
+    result = run_shared(
+        PLAN, never, Fake(), store, hash_of, lambda _: None, sharing=Sharing.BRANCHES
+    )
     assert (result.done, result.remaining, len(result.left_out)) == (0, 0, len(PLAN.cells))
 
 

@@ -18,6 +18,11 @@ from ropewalk.dialects.hf import read_config
 from ropewalk.findings import audit
 from ropewalk.rope.schedules import LongRope
 
+FURTHER: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "further.json").read_text(encoding="utf-8")
+)
+"""Files with or without rotation, with the lengths and bases that are right for them."""
+
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "configs.json").read_text(encoding="utf-8")
 )
@@ -51,6 +56,18 @@ def test_a_share_of_the_layers_may_be_scaled_and_the_rest_not() -> None:
     spec = read_config(_config("Gemma-3-27B-it"))
     names = {group.name: rotary.scaling.name for group, rotary in spec.rotary_groups()}
     assert names == {"sliding attention": "default", "full attention": "linear"}
+
+
+@pytest.mark.parametrize("case", FURTHER, ids=lambda case: case["model"])
+def test_a_further_published_file_is_read_to_its_lengths_and_bases(case: dict[str, Any]) -> None:
+    spec = read_config(case["config"])
+    rotated = [rotary for _, rotary in spec.rotary_groups()]
+    assert {
+        "claimed": spec.claimed.tokens,
+        "trained": spec.trained.tokens,
+        "bases": sorted({rotary.rope_theta for rotary in rotated}, reverse=True),
+        "rotary_dim": max((rotary.rotary_dim for rotary in rotated), default=None),
+    } == case["true"]
 
 
 @pytest.mark.parametrize("model", ["Phi-3-mini-128k-instruct", "Phi-3.5-vision-instruct"])

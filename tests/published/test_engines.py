@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ropewalk.dialects.engines import EngineView, engine_views, parting
+from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF, ARCHITECTURES
 from ropewalk.dialects.hf import read_config
 
 YARN_40 = {"rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
@@ -377,3 +378,20 @@ def test_a_family_whose_long_list_transformers_never_takes_keeps_it_elsewhere() 
     found = views({**config, "rope_scaling": rope, "original_max_position_embeddings": 4096})
     for name in (NEW, CPP, MLX, "lmdeploy 0.18"):
         assert 1e4 ** (-126 / 128) / found[name].inv_freq[-1] == pytest.approx(2.0), name
+
+
+WITHOUT_FACTS = sorted(t for t, arch in ARCHITECTURE_OF.items() if arch not in ARCHITECTURES)
+
+
+@pytest.mark.parametrize("model_type", WITHOUT_FACTS)
+def test_llama_cpp_s_row_says_nothing_of_an_architecture_without_facts(model_type: str) -> None:
+    config = {
+        "model_type": model_type, "hidden_size": 512, "num_attention_heads": 8, "head_dim": 64,
+        "num_hidden_layers": 6, "max_position_embeddings": 4096, "rope_theta": 1e4,
+    }  # fmt: skip
+    if model_type.startswith(("deepseek", "dots3", "glm5", "hy_v4")):
+        config |= {"qk_rope_head_dim": 32, "qk_nope_head_dim": 32}
+    views = [each for each in engine_views(read_config(config)) if each.engine == CPP]
+    for view in views:
+        assert view.rope_theta is None
+        assert "is not known here" in view.rules[0]

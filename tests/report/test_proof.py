@@ -208,13 +208,15 @@ def test_answers_that_were_not_judged_have_words_of_their_own(make_summary: Make
         (2048, 0.25): {Outcome.REFUSED: 4},
         (2048, 0.5): {Outcome.EMPTY: 4},
         (2048, 0.75): {Outcome.HIT: 3, Outcome.REFUSED: 1},
+        (2048, 1.0): {Outcome.THINKING: 4},
+        (1024, 1.0): {Outcome.THROTTLED: 4},
     }
     lines = heatmap_lines(make_summary(lengths=(2048,), claimed=None, special=special))
     assert _line(lines, "0 %").split()[2:] == ["CUT"]
     assert _line(lines, "25 %").split()[2:] == ["REF"]
     assert _line(lines, "50 %").split()[2:] == ["NONE"]
     assert _line(lines, "75 %").split()[2:] == ["██", "~3/3"]
-    assert "~ some were cut, refused or empty" in " ".join(lines[-5:])
+    assert "~ some were cut, refused, empty or still thinking" in " ".join(lines[-5:])
 
 
 def test_a_length_that_falls_short_has_a_likely_reason_beside_it(make_summary: MakeSummary) -> None:

@@ -65,8 +65,7 @@ class ProofOptions(TypedDict, total=False):
         int,
         _option(
             GRID,
-            help="Prompts of each length and depth. Default: 5, or 10 documents where prompts are "
-            "nested.",
+            help="Prompts of each length and depth. Default: 5, or 10 haystacks for branches.",
         ),
     ]
     threshold: Annotated[
@@ -174,9 +173,9 @@ class ProofOptions(TypedDict, total=False):
             COST,
             "--sharing",
             help="What prompts share: none; prefix, the same prompts with shared beginnings read "
-            "once; or nested, one document a trial for all lengths and depths. Default: nested "
-            "where model and prompts allow it.",
-            **options.choice("none", "prefix", "nested"),
+            "once; or branches, one haystack per trial read once, and each needle in a gap of it. "
+            "Default: branches where model and prompts allow it.",
+            **options.choice("none", "prefix", "branches"),
         ),
     ]
     calibrate: Annotated[
@@ -184,8 +183,8 @@ class ProofOptions(TypedDict, total=False):
         _option(
             COST,
             "--calibrate",
-            help="How many nested prompts are also asked by themselves. Default: short where that "
-            "reads less than nesting saves.",
+            help="How many branches are also asked by prompts of their own, the longest first. "
+            "Default: short where that reads less than branches save.",
             **options.choice("off", "short", "full"),
         ),
     ]

@@ -13,6 +13,8 @@ from typing import assert_never
 
 from ropewalk.dialects.flags import split_flags, whole
 from ropewalk.dialects.gguf.archs import ARCHITECTURE_OF
+from ropewalk.dialects.hf.family import ConfigSource
+from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS
 from ropewalk.dialects.lost import require_kept
 from ropewalk.dialects.same import Dialect, require_one_list, require_same
 from ropewalk.errors import ScheduleError
@@ -142,7 +144,7 @@ def _restated(file: PositionSpec, served: int, dialect: Dialect) -> str:
 
     The server caps every slot at it: "the slot context exceeds the training context of the model".
     """
-    limit = file.claimed.tokens
+    limit = _context_length(file)
     if limit is None or served <= limit:
         return ""
     if (name := _architecture(file)) is None:
@@ -154,6 +156,17 @@ def _restated(file: PositionSpec, served: int, dialect: Dialect) -> str:
             "give the converted GGUF file",
         )
     return f" --override-kv {name}.context_length=int:{served}"
+
+
+def _context_length(file: PositionSpec) -> int | None:
+    """What the converter writes as the context length: the key's own number, and not the claim
+    that a factor makes of it.
+    """
+    if not isinstance(file.source, ConfigSource):
+        return file.claimed.tokens
+    config = file.source.family.config
+    stated = next((config.length(key) for key in CLAIMED_KEYS if config.has(key)), None)
+    return file.claimed.tokens if stated is None else min(stated, file.claimed.tokens or stated)
 
 
 def _with_length(file: PositionSpec, stated: str) -> PositionSpec:

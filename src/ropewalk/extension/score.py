@@ -20,7 +20,6 @@ from ropewalk.extension.skip import SkipProbe, why_not
 from ropewalk.models.rotary_tables import install, schedule_fingerprint
 from ropewalk.proof.ask import Asking, ask
 from ropewalk.proof.cells import Control, Outcome, Row, Sharing
-from ropewalk.proof.documents import DocumentMaker, check_documents
 from ropewalk.proof.facts import (
     RECIPE,
     RunFacts,
@@ -29,6 +28,7 @@ from ropewalk.proof.facts import (
     with_plan,
     with_sharing,
 )
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.local import LocalModel
 from ropewalk.proof.loss_by_position import Reader, whole
 from ropewalk.proof.loss_run import generated
@@ -163,7 +163,7 @@ class Bench:
         *,
         seed: int = 0,
         text: Sequence[int] | None = None,
-        sharing: Sharing = Sharing.NESTED,
+        sharing: Sharing = Sharing.BRANCHES,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self.model = model
@@ -200,9 +200,8 @@ class Bench:
                 self._store_facts(candidate), plan, RelativeThreshold(), candidate.spec
             )
             facts = with_sharing(facts, able.sharing, plan.lengths, plan.depths)
-            if able.sharing is Sharing.NESTED:
-                prompts = Prompts(DocumentMaker(self.maker, plan.lengths, plan.depths))
-                check_documents(prompts, plan.lengths, plan.depths)
+            if able.sharing is Sharing.BRANCHES:
+                prompts = Prompts(GappedMaker(self.maker, plan.lengths, plan.depths))
             else:
                 prompts = Prompts(self.maker)
             model = LocalModel(model=self.model, tokens=self.tokens, spec=candidate.spec)

@@ -223,9 +223,7 @@ def _bench(
     from ropewalk.extension.score import Bench, Facts
     from ropewalk.models.dtypes import dtype_word
     from ropewalk.models.load import check_device, load
-    from ropewalk.proof.cells import Sharing
     from ropewalk.proof.loss_run import read_text
-    from ropewalk.proof.settings import Stated, stated
     from ropewalk.proof.tokens import Tokens
 
     text = None if settings.text is None else read_text(settings.text)
@@ -239,11 +237,9 @@ def _bench(
     digest = hashlib.sha256(f"{loaded.identity}|{word}|{settings.seed}".encode())
     words = re.sub(r"[^A-Za-z0-9.]+", "-", f"{files.title}-to-{settings.target}").strip("-")
     folder = settings.work or RUNS / f"extend-{words}-{digest.hexdigest()[:8]}"
-    # What the model was trained to answer shows what a schedule does to it; other questions do not.
-    known = stated(files) or Stated()
     bench = Bench(
         loaded.model, tokens, before, facts, folder, seed=settings.seed, text=ids,
-        sharing=known.sharing or Sharing.NESTED, on_event=tell.event,
+        on_event=tell.event,
     )  # fmt: skip
     return bench, folder
 

@@ -4,6 +4,7 @@ What is kept already is neither asked nor read again, so that the same call goes
 one was cut off. A `Subject` says in which order a trial's prompts are asked, and what they share:
 
 - `Alone` asks a model each prompt by itself, in the plan's order;
+- `ropewalk.proof.branching.Branching` reads a trial's haystack once, and each needle in its gap;
 - `Shared` folds a trial's open prompts into a tree (`ropewalk.proof.reading`) and reads what they
   share only once, shared text first and shortest prompts first;
 - `ropewalk.proof.endpoint.subject.Served` asks servers, several trials at once.
@@ -266,14 +267,50 @@ def expected_work(prompts: Sequence[Prompt], model: SharingModel) -> dict[CellKi
     return works
 
 
+class Unread:
+    """What was read, in tokens and seconds, and not yet charged to an answer."""
+
+    def __init__(self) -> None:
+        self._tokens, self._seconds = 0, 0.0
+
+    def note(self, tokens: int, seconds: float) -> None:
+        """Note what was read for whoever is asked next."""
+        self._tokens += tokens
+        self._seconds += seconds
+
+    def asked(self, prompt: Prompt, answer: Answer, own: int = 0) -> Asked:
+        """An answer that read `own` tokens, with what was read for it; one that is none has not."""
+        tokens = 0
+        if answer.log_probability is not None:
+            tokens = self._tokens + own
+            answer = replace(answer, seconds=answer.seconds + self._seconds)
+            self._tokens, self._seconds = 0, 0.0
+        return Asked(prompt, answer, tokens, prompt.length)
+
+
+def answers_of(model: SharingModel, batch: Sequence[Leaf]) -> list[Answer]:
+    """The answers of a batch; where asking it together breaks, each leaf by itself.
+
+    Errors of this package pass: they are about the run, not about one prompt.
+    """
+    begun = time.perf_counter()
+    try:
+        return model.ask(batch)
+    except RopewalkError:
+        raise
+    except Exception as error:  # noqa: BLE001 - one prompt must not cost the others
+        if len(batch) == 1:
+            return [broken(error, time.perf_counter() - begun)]
+    return [answer for leaf in batch for answer in answers_of(model, [leaf])]
+
+
 class _Walk:
     """One walk over the tree of a trial's open prompts of one regime."""
 
     def __init__(self, model: SharingModel, in_time: InTime) -> None:
         self._model, self._in_time = model, in_time
         self._path = 0
-        # Read and not yet charged to an answer.
-        self._unread_for, self._seconds = 0, 0.0
+        self._unread = Unread()
 
     def through(self, prompts: Sequence[Prompt]) -> Generator[Asked, None, bool]:
         """Answers of all prompts; returns whether there was time for all."""
@@ -312,9 +349,8 @@ class _Walk:
         begun = time.perf_counter()
         if not (yield from self._tried(lambda: self._model.read(node.ids), node)):
             return False
-        self._seconds += time.perf_counter() - begun
         self._path += len(node.ids)
-        self._unread_for += len(node.ids)
+        self._unread.note(len(node.ids), time.perf_counter() - begun)
         return True
 
     def _ask(self, node: Node) -> Generator[Asked, None, bool]:
@@ -324,22 +360,10 @@ class _Walk:
             batch = leaves[: self._model.together(leaves)]
             if not self._in_time(sum(len(leaf.ids) for leaf in batch), self._path):
                 return False
-            for leaf, answer in zip(batch, self._answers(batch), strict=True):
+            for leaf, answer in zip(batch, answers_of(self._model, batch), strict=True):
                 yield self._asked(leaf, answer)
             del leaves[: len(batch)]
         return True
-
-    def _answers(self, batch: Sequence[Leaf]) -> list[Answer]:
-        """The answers of a batch; where asking it together breaks, each leaf by itself."""
-        begun = time.perf_counter()
-        try:
-            return self._model.ask(batch)
-        except RopewalkError:
-            raise
-        except Exception as error:  # noqa: BLE001 - one prompt must not cost the others
-            if len(batch) == 1:
-                return [broken(error, time.perf_counter() - begun)]
-        return [answer for leaf in batch for answer in self._answers([leaf])]
 
     def _tried(self, step: Callable[[], None], node: Node) -> Generator[Asked, None, bool]:
         """Returns whether a step worked; where not, every leaf below the node says why."""
@@ -355,9 +379,4 @@ class _Walk:
         return True
 
     def _asked(self, leaf: Leaf, answer: Answer) -> Asked:
-        tokens = 0
-        if answer.log_probability is not None:
-            tokens = self._unread_for + len(leaf.ids)
-            answer = replace(answer, seconds=answer.seconds + self._seconds)
-            self._unread_for, self._seconds = 0, 0.0
-        return Asked(leaf.prompt, answer, tokens, leaf.prompt.length)
+        return self._unread.asked(leaf.prompt, answer, len(leaf.ids))

@@ -1,12 +1,12 @@
-"""Do questions that share a document get the answers that prompts of their own would get?
+"""Do branches of one haystack get the answers that prompts of their own would get?
 
-A document that holds a needle for every depth is a prompt with distractors in it, and may be
-harder than a prompt with one needle. So some cells are asked both ways, and the paired
+What stands behind a branch's needle has not seen it, and the other gaps are empty. So some cells
+are asked both ways, those of the longest lengths first, where it matters, and the paired
 differences are tested: the log-probability of the value by a sign-flip permutation test, the
 outcomes by McNemar's exact test, both corrected by Holm. A difference is real when one of them is
 significant at 5 %, and, for log-probabilities, when it is also large enough to matter.
 
-Pairs of one document are tested as if they were independent. That can only make a difference
+Pairs of one haystack are tested as if they were independent. That can only make a difference
 look more certain than it is, and the run fall back to prompts of their own without need.
 """
 
@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 from random import Random
 
 from ropewalk.proof.ask import Asking, ask
@@ -34,27 +35,30 @@ from ropewalk.proof.subject import Subject
 from ropewalk.short import short
 
 SHORT_CELLS = 60
-"""How many cells a short calibration asks both ways, where the plan has as many."""
+FEWEST_CELLS = 6
+"""How many cells a short calibration asks both ways at most, and at least, where there are as many.
+In between it reads no more than the branches themselves."""
 
 SIGNIFICANT = 0.05
-MATTERS = 0.03
-"""Nats: a smaller mean difference changes how likely a value is by less than 3 %."""
+MATTERS = 0.25
+"""Nats: a smaller mean difference changes how likely a value is by less than a quarter, and hardly
+any outcome."""
 
 
 @short
 @dataclass(frozen=True, slots=True)
 class CalibrationPair:
-    """The answers to one cell, asked within a shared document and by a prompt of its own."""
+    """The answers to one cell, asked as a branch and by a prompt of its own."""
 
     cell: Cell
-    nested: Answer
+    branch: Answer
     alone: Answer
 
 
 @short
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What pairs say. Differences are nested less alone, natural logarithms.
+    """What pairs say. Differences are branch less alone, natural logarithms.
 
     `pairs` are those with both answers judged; `left_out` the others. `difference` is None where
     no pair has two finite log-probabilities; `without_number` counts the judged pairs that lack
@@ -66,7 +70,7 @@ class Calibration:
     pairs: int
     left_out: int
     both: int
-    only_nested: int
+    only_branch: int
     only_alone: int
     neither: int
     difference: MeanDifference | None
@@ -78,38 +82,47 @@ class Calibration:
     not_laid: str = ""
 
 
-def plan_calibration(plan: Plan, mode: Calibrate, seed: int) -> tuple[Cell, ...]:
+def plan_calibration(plan: Plan, mode: Calibrate, seed: int, most: int) -> tuple[Cell, ...]:
     """The cells of `plan` to ask both ways, in the plan's order.
 
-    Short: the shortest lengths that hold SHORT_CELLS cells between them, at least two of them
-    where the plan has two, and of those cells SHORT_CELLS, drawn by `seed` so that every field of
-    the map gets the same number of trials, or one more. Controls are never among them.
+    Short: of the longest length first, a cell of every field of the map and then another, drawn by
+    `seed`, and so on to shorter lengths, as long as the prompts come to `most` tokens or less; at
+    least FEWEST_CELLS and at most SHORT_CELLS. Controls are never among them.
     """
     cells = [cell for cell in plan.cells if cell.control is Control.NONE]
     if mode is Calibrate.OFF:
         return ()
-    if mode is Calibrate.FULL or len(cells) <= SHORT_CELLS:
+    if mode is Calibrate.FULL:
         return tuple(cells)
-    fields: dict[tuple[int, float, str], list[Cell]] = defaultdict(list)
-    gathered = 0
-    for number, length in enumerate(plan.lengths):
-        if gathered >= SHORT_CELLS and number >= 2:
-            break
-        for cell in cells:
-            if cell.length == length:
-                fields[cell.length, cell.depth, cell.task].append(cell)
-                gathered += 1
     random = Random(f"{seed}/calibration")
+    shuffled = {length: _shuffled(cells, length, random) for length in plan.lengths}
+    drawn: dict[Cell, None] = {}
+    read = 0
+    for length in sorted(plan.lengths, reverse=True):
+        # Not all of one length where shorter ones are to be had for less.
+        share = most if length == min(plan.lengths) else read + (most - read) // 2
+        for cell in shuffled[length]:
+            if read + length <= share and len(drawn) < SHORT_CELLS:
+                drawn[cell] = None
+                read += length
+    for length in sorted(plan.lengths):
+        for cell in shuffled[length]:
+            if len(drawn) < FEWEST_CELLS:
+                drawn[cell] = None
+    return tuple(cell for cell in cells if cell in drawn)
+
+
+def _shuffled(cells: Sequence[Cell], length: int, random: Random) -> list[Cell]:
+    """The cells of a length in a random order, every depth once before one comes twice."""
+    fields: dict[tuple[float, str], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if cell.length == length:
+            fields[cell.depth, cell.task].append(cell)
     queues = list(fields.values())
     random.shuffle(queues)
     for queue in queues:
         random.shuffle(queue)
-    drawn: set[Cell] = set()
-    while len(drawn) < SHORT_CELLS:
-        for queue in queues:
-            if queue and len(drawn) < SHORT_CELLS:
-                drawn.add(queue.pop())
-    return tuple(cell for cell in cells if cell in drawn)
+    return [cell for cell in chain.from_iterable(zip_longest(*queues)) if cell is not None]
 
 
 def judge(pairs: Sequence[CalibrationPair], seed: int = 0, not_laid: str = "") -> Calibration:
@@ -117,10 +130,10 @@ def judge(pairs: Sequence[CalibrationPair], seed: int = 0, not_laid: str = "") -
 
     `not_laid` says which cells could not be laid out, in words.
     """
-    judged = [p for p in pairs if p.nested.outcome in JUDGED and p.alone.outcome in JUDGED]
+    judged = [p for p in pairs if p.branch.outcome in JUDGED and p.alone.outcome in JUDGED]
     counts = {(a, b): 0 for a in (True, False) for b in (True, False)}
     for pair in judged:
-        counts[pair.nested.outcome is Outcome.HIT, pair.alone.outcome is Outcome.HIT] += 1
+        counts[pair.branch.outcome is Outcome.HIT, pair.alone.outcome is Outcome.HIT] += 1
     differences = [each for each in map(_difference, judged) if each is not None]
     mean = mean_difference(differences) if differences else None
     raw = (sign_flip(differences, seed), mcnemar(counts[True, False], counts[False, True]))
@@ -133,7 +146,7 @@ def judge(pairs: Sequence[CalibrationPair], seed: int = 0, not_laid: str = "") -
         pairs=len(judged),
         left_out=len(pairs) - len(judged),
         both=counts[True, True],
-        only_nested=counts[True, False],
+        only_branch=counts[True, False],
         only_alone=counts[False, True],
         neither=counts[False, False],
         difference=mean,
@@ -148,10 +161,10 @@ def judge(pairs: Sequence[CalibrationPair], seed: int = 0, not_laid: str = "") -
 
 
 def _difference(pair: CalibrationPair) -> float | None:
-    nested, alone = pair.nested.log_probability, pair.alone.log_probability
-    if nested is None or alone is None or not (math.isfinite(nested) and math.isfinite(alone)):
+    branch, alone = pair.branch.log_probability, pair.alone.log_probability
+    if branch is None or alone is None or not (math.isfinite(branch) and math.isfinite(alone)):
         return None
-    return nested - alone
+    return branch - alone
 
 
 def _sentence(found: Calibration) -> str:
@@ -164,13 +177,13 @@ def _sentence(found: Calibration) -> str:
     tokens = where if len(found.lengths) <= 2 else between
     asked = (
         f"Calibration: {found.pairs} cells at {tokens} tokens asked both ways, "
-        f"{found.both + found.only_nested} right in shared documents and "
+        f"{found.both + found.only_branch} right as branches and "
         f"{found.both + found.only_alone} by prompts of their own (McNemar p = "
         f"{found.p_outcomes:.2g})"
     )
     mean = found.difference
     if mean is not None:
-        asked += f"; log-probability {mean.value:+.3f} in shared documents"
+        asked += f"; log-probability {mean.value:+.3f} as branches"
         if mean.low is not None and mean.high is not None:
             asked += f", 95 % from {mean.low:+.3f} to {mean.high:+.3f}"
         asked += f" (p = {found.p_difference:.2g})"
@@ -184,14 +197,14 @@ def _ends(lengths: Sequence[int]) -> tuple[int, ...]:
     return tuple(dict.fromkeys((lengths[0], lengths[-1])))
 
 
-def calibration_plan(plan: Plan, mode: Calibrate, seed: int) -> Plan:
-    """The plan of the cells to ask both ways: those that a document holds a fact for."""
+def calibration_plan(plan: Plan, mode: Calibrate, seed: int, most: int) -> Plan:
+    """The plan of the cells to ask both ways: those that a haystack has a gap for."""
     single = replace(plan, cells=tuple(cell for cell in plan.cells if cell.task == "single"))
-    return replace(single, cells=plan_calibration(single, mode, seed))
+    return replace(single, cells=plan_calibration(single, mode, seed, most))
 
 
 def ask_both_ways(
-    part: Plan, nested: Prompts, alone: Prompts, subject: Subject, asking: Asking, seed: int
+    part: Plan, branches: Prompts, alone: Prompts, subject: Subject, asking: Asking, seed: int
 ) -> tuple[Calibration | None, RunResult | None]:
     """Ask some cells both ways; what that says, or how it ended before it could say anything.
 
@@ -202,7 +215,7 @@ def ask_both_ways(
     if not cells:
         return None, None
     both = _BothWays(len(cells), asking.on_event)
-    # A fact may be all that a document holds up to a length: then both ways ask one prompt.
+    # A haystack with one gap, of a needle that fills it, is the prompt alone.
     apart = replace(
         asking,
         hash_of=lambda prompt: f"alone|{asking.hash_of(prompt)}",
@@ -211,17 +224,17 @@ def ask_both_ways(
     left_out: dict[Cell, str] = {}
     for sharing, prompts, given in (
         (Sharing.NONE, alone, apart),
-        (Sharing.NESTED, nested, replace(asking, on_event=both.second)),
+        (Sharing.BRANCHES, branches, replace(asking, on_event=both.second)),
     ):
         result = ask(part, prompts, subject, given, sharing)
         if result.interrupted or result.out_of_time:
             return None, result
         left_out.update(result.left_out)
-    answers: dict[Sharing, dict[Cell, Answer]] = {Sharing.NONE: {}, Sharing.NESTED: {}}
+    answers: dict[Sharing, dict[Cell, Answer]] = {Sharing.NONE: {}, Sharing.BRANCHES: {}}
     for row in asking.store.rows():
         if row.sharing in answers:
             answers[row.sharing][row.cell] = row.answer
-    asked, apart_of = answers[Sharing.NESTED], answers[Sharing.NONE]
+    asked, apart_of = answers[Sharing.BRANCHES], answers[Sharing.NONE]
     pairs = [
         CalibrationPair(cell, asked[cell], apart_of[cell])
         for cell in cells

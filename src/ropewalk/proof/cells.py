@@ -6,6 +6,7 @@ first thing in the haystack) to 1 (the last), times are in seconds.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -24,20 +25,27 @@ class Outcome(StrEnum):
     REFUSED = "REFUSED"
     """The model declined to answer: says nothing about what it can find."""
     EMPTY = "EMPTY"
-    """Nothing was printed but white space, or thinking that never came to an answer."""
+    """Nothing was printed but white space."""
+    THINKING = "THINKING"
+    """The tokens of the answer were used up by thinking: what it would have been is not known."""
     TRUNCATED = "TRUNCATED"
     """The server read fewer tokens than it was sent: the question was not the one asked."""
     OVERFLOW = "OVERFLOW"
     """The prompt does not fit what the model or the memory can take."""
     ERROR = "ERROR"
     """Something broke. Not an answer: the same command asks again."""
+    THROTTLED = "THROTTLED"
+    """One prompt is more than the server's rate lets through. Not an answer either."""
 
 
 JUDGED = (Outcome.HIT, Outcome.MISS, Outcome.WRONG)
 """The outcomes that count for accuracy."""
 
-UNJUDGED = (Outcome.TRUNCATED, Outcome.REFUSED, Outcome.EMPTY)
+UNJUDGED = (Outcome.TRUNCATED, Outcome.REFUSED, Outcome.THINKING, Outcome.EMPTY)
 """Answers that say nothing about retrieval, the gravest first; kept, shown and never counted."""
+
+UNANSWERED = (Outcome.ERROR, Outcome.THROTTLED)
+"""No answers: the same command asks again."""
 
 
 class Control(StrEnum):
@@ -60,8 +68,9 @@ class Sharing(StrEnum):
     """Every prompt is read by itself."""
     PREFIX = "prefix"
     """The same prompts as with NONE; the beginnings they share are read once."""
-    NESTED = "nested"
-    """One document a trial holds the needles of every length and depth; it is read once."""
+    BRANCHES = "branches"
+    """A trial's haystack is read once without needles; each is read in a gap that was left for it,
+    and its question sees the haystack and this needle alone."""
 
 
 class Calibrate(StrEnum):
@@ -90,12 +99,53 @@ class Cell:
 
 @short
 @dataclass(frozen=True, slots=True)
+class Gapped:
+    """A haystack's token ids, and gaps of position ids in it.
+
+    A gap of `size` positions is left before each of the tokens at the indices `gaps`, which ascend.
+    """
+
+    token_ids: tuple[int, ...]
+    gaps: tuple[int, ...]
+    size: int
+
+    def position(self, index: int) -> int:
+        """The position id of the token at `index`, behind every gap up to it."""
+        return index + self.size * bisect_right(self.gaps, index)
+
+    def gap(self, index: int) -> int:
+        """The first position id of the gap before the token at `index`."""
+        return index + self.size * bisect_left(self.gaps, index)
+
+    def __hash__(self) -> int:
+        """By identity: a haystack is made once for all prompts in it."""
+        return id(self)
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """How a prompt lies in a haystack with gaps.
+
+    The prompt is `haystack` up to the token `cut`, then what is asked. Before the token `at` stands
+    its needle of `size` tokens, in the gap there; None where it has none, or has it behind `cut`.
+    """
+
+    haystack: Gapped
+    cut: int
+    at: int | None = None
+    size: int = 0
+
+
+@short
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """A prompt laid out for one cell.
 
     `token_ids` ends where the model has to go on; `value_ids` are the tokens it should go on
     with, and `budget` how many tokens are kept free for its answer (never fewer than the value).
-    `length` is the actual count, len(token_ids) + budget. `needle_start` is the index of the
+    `length` is the actual count, len(token_ids) + budget; of a
+    `branch` with the position ids of the gaps. `needle_start` is the index of the
     needle's first token (-1 without a needle), `depth` the depth it really has. `text` is what
     the tokens say, up to where the model goes on.
     """
@@ -110,11 +160,26 @@ class Prompt:
     distractors: tuple[str, ...]
     text: str
     budget: int = 0
+    branch: Branch | None = None
 
     @property
     def length(self) -> int:
-        """Tokens of prompt and answer together."""
-        return len(self.token_ids) + max(self.budget, len(self.value_ids))
+        """Position ids of prompt and answer together."""
+        return self.asked_at + max(self.budget, len(self.value_ids))
+
+    @property
+    def asked_at(self) -> int:
+        """The position id of the token that follows the prompt."""
+        if self.branch is None:
+            return len(self.token_ids)
+        return self.branch.haystack.position(self.branch.cut) + len(self.asking)
+
+    @property
+    def asking(self) -> tuple[int, ...]:
+        """The ids behind the haystack of a `branch`; all of them without one."""
+        if self.branch is None:
+            return self.token_ids
+        return self.token_ids[self.branch.cut + self.branch.size :]
 
 
 @short

@@ -9,8 +9,8 @@ on. Hyphens and apostrophes end one: "York's" names York. In scripts that are wr
 spaces between words, or that hang particles on them, every place is the end of one.
 
 A base prompt ends in the beginning of the answer, so what is printed first is the answer. A chat
-answer is free text: thinking is taken out, and the values named in the rest decide. An answer of
-several values is a set: right when it holds all of them and nothing else.
+answer is free text: the values named behind thinking (`ropewalk.proof.thinking`) decide. An answer
+of several values is a set: right when it holds all of them and nothing else.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from ropewalk.proof.cells import Outcome
+from ropewalk.proof.thinking import spoken
 
 _NUMBERS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen
 fifteen sixteen seventeen eighteen nineteen twenty""".split()
@@ -138,17 +139,6 @@ def _digits(word: str) -> str:
 
 LIST = ", "
 """Between the values of an answer that has several."""
-_THINKING = re.compile(r"<(think|thinking|thought|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.I)
-_CLOSING = re.compile(r"\A.*</(think|thinking|thought|reasoning)>", re.DOTALL | re.I)
-
-
-def strip_thinking(text: str) -> str:
-    """The text without <think>...</think> and its kin.
-
-    A block that never closes goes on to the end; one whose opening stood in the prompt, as some
-    templates have it, goes from the start to its closing tag.
-    """
-    return _CLOSING.sub("", _THINKING.sub("", text)).strip()
 
 
 def named(text: str, values: Sequence[str]) -> set[str]:
@@ -159,12 +149,23 @@ def named(text: str, values: Sequence[str]) -> set[str]:
 def credit(printed: str, value: str, *, chat: bool) -> float:
     """The share of the values of an answer that were named, from 0 to 1."""
     values = value.split(LIST)
-    text = strip_thinking(printed) if chat else _first_line(printed)
+    said = spoken(printed, chat=chat).answer
+    text = said if chat else _first_line(said)
     return len(named(text, values)) / len(values)
 
 
-def classify(printed: str, value: str, distractors: Sequence[str], *, chat: bool) -> Outcome:
+def classify(
+    printed: str,
+    value: str,
+    distractors: Sequence[str],
+    *,
+    chat: bool,
+    cut: bool = False,
+    before: str = "",
+) -> Outcome:
     """HIT, WRONG or MISS for a decoded answer; `value` may be several, with LIST between.
+
+    THINKING where the answer was not come to; `cut` and `before` are those of `spoken`.
 
     A base answer is what is printed at the very start: the value, or for several a list that
     ends with the line or the sentence. A chat answer is right when, thinking taken out, it names
@@ -173,9 +174,12 @@ def classify(printed: str, value: str, distractors: Sequence[str], *, chat: bool
     is a part of several values.
     """
     values = value.split(LIST)
+    said = spoken(printed, cut=cut, before=before if chat else "", chat=chat)
+    if said.open:
+        return Outcome.THINKING
+    printed = said.answer
     if chat:
-        text = strip_thinking(printed)
-        right, others = named(text, values), named(text, distractors)
+        right, others = named(printed, values), named(printed, distractors)
     elif len(values) > 1:
         items = [part for part in re.split(r",|;|&|\band\b", _first_line(printed)) if part.strip()]
         right = {each for each in values if any(_is(item, each) for item in items)}

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ropewalk.errors import StoreError
-from ropewalk.proof.cells import JUDGED, Control, Outcome, Row, Sharing
+from ropewalk.proof.cells import JUDGED, UNANSWERED, Control, Outcome, Row, Sharing
 from ropewalk.proof.facts import IDENTITY
 from ropewalk.proof.statistics.paired import (
     MeanDifference,
@@ -148,7 +148,7 @@ def compare(a: KeptRun, b: KeptRun, seed: int = 0) -> RunDiff:
             "which takes the same seed, haystack, tokenizer, sharing, lengths and depths"
         )
     pairs = [pair for pair in shared if all(row.answer.outcome in JUDGED for row in pair)]
-    by_document = any(row.sharing is Sharing.NESTED for pair in pairs for row in pair)
+    by_document = any(row.sharing is Sharing.BRANCHES for pair in pairs for row in pair)
     overall = _corrected([_compared(pairs, by_document, seed)])[0]
     parts = [
         replace(_compared(part, by_document, seed), length=int(length))
@@ -190,7 +190,7 @@ def _by_prompt(run: KeptRun) -> dict[Key, Row]:
     return {
         (row.cell, row.key, row.value, digest): row
         for row, digest in run.rows
-        if row.cell.control is Control.NONE and row.answer.outcome is not Outcome.ERROR
+        if row.cell.control is Control.NONE and row.answer.outcome not in UNANSWERED
     }
 
 

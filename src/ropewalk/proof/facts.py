@@ -88,7 +88,7 @@ class RunFacts:
     grown: dict[int, int] = field(default_factory=dict)
     """How many trials each length has by now that was given some beyond the plan."""
     fallback: Sharing | None = None
-    """What is asked instead of nested prompts that turned out to be another test."""
+    """What is asked instead of branches that turned out to be another test."""
     calibration: str = ""
     left_out: tuple[tuple[Cell, str], ...] = ()
     """The cells that could not be laid out, and why."""
@@ -150,9 +150,7 @@ class RunFacts:
             told |= {name: _text(getattr(self, name)) for name in _PLANNED}
             told |= {"threshold": self.threshold.text, "predicted": predictions_text(self)}
         if self.fallback:
-            told["fallback"] = (
-                f"from {self.sharing} prompts, which are another test by the calibration"
-            )
+            told["fallback"] = f"from {self.sharing}, which are another test by the calibration"
         if self.left_out:
             told["left out"] = in_words(dict(self.left_out))
             told["left_out"] = json.dumps([[*astuple(cell), why] for cell, why in self.left_out])
@@ -275,6 +273,7 @@ def with_plan(
         lengths=plan.lengths,
         depths=plan.depths,
         trials=plan.trials,
+        grown=dict(plan.more),
         controls=plan.control_trials,
         tasks=plan.tasks,
         threshold=threshold,
@@ -291,11 +290,11 @@ def with_sharing(
 ) -> RunFacts:
     """The facts with what prompts share, and what the document that they share is laid out over.
 
-    A nested document holds a fact for every depth (a share) of every length (tokens), so that all
-    of them decide each of its prompts. Other prompts depend on their own cell alone.
+    A haystack has a gap for every depth (a share) of every length (tokens), so that all of
+    them decide each of its prompts. Other prompts depend on their own cell alone.
     """
     document = "none"
-    if sharing is Sharing.NESTED:
+    if sharing is Sharing.BRANCHES:
         tokens, percents = ", ".join(map(str, lengths)), ", ".join(map(_percent, depths))
         document = f"{tokens} tokens at {percents} %"
     return replace(facts, sharing=sharing, document=document)

@@ -14,11 +14,12 @@ from ropewalk.models.dtypes import dtype_word
 from ropewalk.models.load import check_device, load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import as_loaded, install, schedule_at, schedule_fingerprint
-from ropewalk.proof.ask import Alone, Shared
+from ropewalk.proof.ask import Alone
+from ropewalk.proof.branching import Branching
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.plan import CostModel
-from ropewalk.proof.prove import default_lengths, planned
+from ropewalk.proof.prove import lengths_of, planned
 from ropewalk.proof.settings import ProofSettings, as_stated
 from ropewalk.proof.subject import OpenedModel, Subject
 from ropewalk.proof.subjects.branches import Sharable, sharable
@@ -46,7 +47,7 @@ class NamedFiles:
         self._written = read_spec(self._files)
         rope = self.settings.rope
         self._spec = override(self._written, rope) if rope else self._written
-        lengths = self.settings.lengths or default_lengths(self._spec.claimed.tokens)
+        lengths = self.settings.lengths or lengths_of(self._spec)
         planned(self.settings, lengths, Sharing.NONE)
 
     def opened(self, tell: Listener) -> Iterator[LocalModel]:
@@ -133,7 +134,7 @@ class LocalModel(OpenedModel):
         if self._sharing is None:
             regime = lambda length: schedule_at(self.spec, length)  # noqa: E731
             self._sharing = SharingLocal(self.model, self.tokens, **told, regime=regime)
-        return Shared(self._sharing)
+        return Branching(self._sharing)
 
     def _pace(self) -> float:
         """Seconds that _PACED tokens take, read here and now."""

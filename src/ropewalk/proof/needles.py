@@ -147,6 +147,12 @@ def draw_needle(random: Random, others: Sequence[Fact] = ()) -> Fact:
             return Fact(PASS_KEY, key, value)
 
 
+FACTS_FOLLOW = (
+    "A long report follows. Some lines in it state facts, one of which will be asked for at the "
+    "end."
+)
+"""What a report with facts of many kinds begins with."""
+
 _DRAWS = 40
 """Values tried of a kind, before the next one takes its turn."""
 
@@ -161,6 +167,9 @@ def draw_facts(random: Random) -> Iterator[Fact]:
     subjects = _subjects(random)
     turn = random.randrange(len(KINDS))
     facts: list[Fact] = []
+    # What all facts so far say, and what none of their texts may name of another.
+    texts: list[str] = []
+    secrets: list[str] = []
     while True:
         kind = KINDS[turn % len(KINDS)]
         turn += 1
@@ -175,10 +184,15 @@ def draw_facts(random: Random) -> Iterator[Fact]:
         )
         for _ in range(_DRAWS):
             fact = Fact(kind, key, kind.draw(random))
-            if not _tells_itself(fact) and not any(
-                _tells(fact, other) or _tells(other, fact) for other in facts
+            said, secret = (fact.sentence, fact.question), (fact.key, fact.value)
+            if not (
+                _tells_itself(fact)
+                or any(gives_away(text, secrets) for text in said)
+                or any(gives_away(text, secret) for text in texts)
             ):
                 facts.append(fact)
+                texts.extend(said)
+                secrets.extend(secret)
                 yield fact
                 break
 
@@ -186,11 +200,6 @@ def draw_facts(random: Random) -> Iterator[Fact]:
 def _tells_itself(fact: Fact) -> bool:
     """Whether the question already says the answer: Captain Ginger's ginger."""
     return gives_away(f"{fact.question} {fact.opening}", (fact.value,))
-
-
-def _tells(one: Fact, other: Fact) -> bool:
-    """Whether the words of one fact name the key or the value of another."""
-    return any(gives_away(text, (other.key, other.value)) for text in (one.sentence, one.question))
 
 
 def _subjects(random: Random) -> Iterator[str]:

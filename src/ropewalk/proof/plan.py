@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ropewalk.errors import LengthError
 from ropewalk.lengths import MOST_TOKENS, SYNTAX, read_length
@@ -34,6 +34,8 @@ class Plan:
     trials: int
     cells: tuple[Cell, ...]
     tasks: tuple[str, ...] = ("single",)
+    more: Mapping[int, int] = field(default_factory=dict)
+    """How many trials the lengths have that have more than `trials`."""
 
     @property
     def control_trials(self) -> int:
@@ -59,8 +61,11 @@ def make_plan(
     trials: int,
     control_trials: int = 1,
     tasks: Sequence[str] = ("single",),
+    more: Mapping[int, int] | None = None,
 ) -> Plan:
     """Every task at every length and depth `trials` times, `control_trials` of each control.
+
+    `more` names the lengths that have more trials, and how many.
 
     Controls: the needle alone (length 0: as short as it gets), a prompt without a needle at the
     shortest length, and one with the needle at the end at every length. The last is left out
@@ -80,7 +85,24 @@ def make_plan(
             cells.extend(
                 _one_trial(ladder, steps, trial, task, with_controls=trial < control_trials)
             )
-    return Plan(ladder, steps, trials, tuple(cells), tuple(tasks))
+    further = {length: count for length, count in (more or {}).items() if count > trials}
+    for trial in range(trials, max(further.values(), default=0)):
+        some = tuple(length for length in ladder if further.get(length, 0) > trial)
+        for task in tasks:
+            cells.extend(_one_trial(some, steps, trial, task, with_controls=False))
+    return Plan(ladder, steps, trials, tuple(cells), tuple(tasks), further)
+
+
+def spread_trials(lengths: Sequence[int], trials: int, most: int) -> dict[int, int]:
+    """Trials of each length where the longest has `trials`: about as many tokens for each length.
+
+    At most `most`, and at least `trials`.
+    """
+    longest = max(lengths)
+    return {
+        length: min(max(most, trials), max(trials, round(trials * longest / length)))
+        for length in lengths
+    }
 
 
 def _one_trial(

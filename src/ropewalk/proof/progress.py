@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ropewalk.proof.cells import JUDGED, Cell, Control, Outcome, Row, Sharing
+from ropewalk.proof.cells import JUDGED, UNANSWERED, Cell, Control, Row, Sharing
 from ropewalk.proof.plan import CostModel, Plan
 from ropewalk.proof.store import Store
 from ropewalk.short import short
@@ -159,9 +159,9 @@ class RunProgress:
         self._left_out: dict[Cell, str] = {}
 
     def _answered(self) -> list[Row]:
-        """The kept rows of the run's own sharing, without ERRORs."""
+        """The kept rows of the run's own sharing, without what is no answer."""
         kept = (row for row in self._store.rows() if row.sharing is self._sharing)
-        return [row for row in kept if row.answer.outcome is not Outcome.ERROR]
+        return [row for row in kept if row.answer.outcome not in UNANSWERED]
 
     def skip(self, cell: Cell) -> Event:
         """Note a cell that was answered by an earlier call."""
@@ -176,7 +176,7 @@ class RunProgress:
     def keep(self, row: Row) -> Event:
         """Note a row that has just been kept."""
         self._asked += 1
-        if row.answer.outcome is not Outcome.ERROR:
+        if row.answer.outcome not in UNANSWERED:
             self._done.add(row.cell)
         self._pace.see(row, kept=False)
         return self._event(row.cell, row)

@@ -8,9 +8,10 @@ around the haystack, the first line before it and the question behind it, is the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from random import Random
 
 from ropewalk.errors import LengthError, ModelFileError
@@ -22,7 +23,6 @@ from ropewalk.proof.haystack import (
     GeneratedHaystack,
     Haystack,
     TextHaystack,
-    Without,
     fill,
     pieces,
     place,
@@ -110,7 +110,6 @@ class Framer:
 CHAT_ANSWER_TOKENS = 24
 _ATTEMPTS, _MOST_ATTEMPTS = 12, 36
 _NEEDLES_TRIED = 20
-_TEXTS_TRIED = 8
 _SLACK = 4
 """Tokens added to the shortest prompt that was seen: keys differ in how many they take."""
 
@@ -142,12 +141,10 @@ class PromptMaker:
         the length cannot hold what is hidden and asked (with the minimum), or when the user's
         haystack is too short for it, or names all that is drawn.
         """
-        task = self.task(cell.task)
-        kind = f"{cell.control}/{cell.task}"
-        random = Random(f"{self.seed}/{cell.length}/{cell.depth}/{cell.trial}/{kind}")
-        drawn = (task.draw(random, cell.depth, cell.length) for _ in range(_NEEDLES_TRIED))
+        introduction = self.task(cell.task).introduction
+        drawn = islice(self.drawn(cell), _NEEDLES_TRIED)
         found = self._best(
-            cell, (partial(self.lay_out, cell, each, task.introduction) for each in drawn)
+            cell, (partial(self.lay_out, cell, each, introduction) for each in drawn)
         )
         if found is not None:
             return found
@@ -162,6 +159,14 @@ class PromptMaker:
             "haystack by themselves; give a longer length, or a haystack with fewer numbers and "
             "names"
         )
+
+    def drawn(self, cell: Cell) -> Iterator[Problem]:
+        """Problems for a cell, without end: the first is asked, others where it does not fit."""
+        task = self.task(cell.task)
+        kind = f"{cell.control}/{cell.task}"
+        random = Random(f"{self.seed}/{cell.length}/{cell.depth}/{cell.trial}/{kind}")
+        while True:
+            yield task.draw(random, cell.depth, cell.length)
 
     def task(self, name: str) -> Task:
         """The task of a name. Raises KeyError for one that is neither known nor in `tasks`."""
@@ -188,24 +193,6 @@ class PromptMaker:
         """What makes the frames of these prompts."""
         return Framer(self.tokens, self.chat, self.answer_tokens)
 
-    def alone(self, cell: Cell, problem: Problem, introduction: str) -> Prompt:
-        """The prompt of one problem, which is not drawn again: the text around it is.
-
-        It is without the sentences that name what is asked, as a document of many facts is.
-        Raises LengthError when the length cannot hold the problem, or no text comes out.
-        """
-        numbers = range(_TEXTS_TRIED)
-        found = self._best(
-            cell, (partial(self.lay_out, cell, problem, introduction, number) for number in numbers)
-        )
-        if found is not None:
-            return found
-        raise LengthError(
-            f"a length of {cell.length} tokens cannot hold {problem.hidden[0].sentence!r} and its "
-            f"question, or none of {_TEXTS_TRIED} texts around it comes out at that length; give a "
-            "longer length, or another haystack"
-        )
-
     def _best(self, cell: Cell, tries: Iterable[Callable[[], Prompt | None]]) -> Prompt | None:
         """The first try that comes out, or, of endless text, that has its length to the token.
 
@@ -228,14 +215,8 @@ class PromptMaker:
             raise errors[0]
         return best
 
-    def lay_out(
-        self, cell: Cell, problem: Problem, introduction: str, text: int | None = None
-    ) -> Prompt | None:
-        """The prompt of a problem; None when it does not fit, or the haystack leaks it.
-
-        `text` numbers texts that the haystack is to be drawn from instead, without the sentences
-        that leak the answer.
-        """
+    def lay_out(self, cell: Cell, problem: Problem, introduction: str) -> Prompt | None:
+        """The prompt of a problem; None when it does not fit, or the haystack leaks it."""
         frame = self.framer(problem, introduction)
         if cell.control is Control.NEEDLE_ONLY:
             laid, index = place([], problem.hidden, cell.depth, self.tokens.inner)
@@ -246,10 +227,8 @@ class PromptMaker:
         room -= sum(self.tokens.inner(each.sentence) for each in problem.hidden)
         if room < 0:
             return None
-        drawn = f"{self.seed}/{cell.task}/{cell.trial}{f'/{text}' if text else ''}"
+        drawn = f"{self.seed}/{cell.task}/{cell.trial}"
         haystack = self.haystack(Random(drawn), problem.sentences)
-        if text is not None:
-            haystack = Without(haystack, problem.secret)
         body = fill(haystack, room, self.tokens.inner, cell.length)
         if leaks(problem.secret, body):
             return None

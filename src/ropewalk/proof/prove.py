@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ropewalk.errors import LengthError
+from ropewalk.errors import LengthError, UsageError
 from ropewalk.files import check_can_hold
 from ropewalk.findings import Audit
 from ropewalk.listener import Listener
 from ropewalk.proof.ask import Asking, ask
 from ropewalk.proof.calibration import ask_both_ways, calibration_plan
 from ropewalk.proof.cells import Calibrate, Cell, Row, Sharing
-from ropewalk.proof.documents import DocumentMaker, check_documents
 from ropewalk.proof.endpoint.subject import PREFIX
 from ropewalk.proof.facts import (
     RunFacts,
@@ -30,6 +29,7 @@ from ropewalk.proof.facts import (
     with_settings,
     with_sharing,
 )
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.own import Texts
 from ropewalk.proof.plan import (
     CostModel,
@@ -49,6 +49,7 @@ from ropewalk.proof.store import Store, try_folder
 from ropewalk.proof.subject import NamedModel, OpenedModel, Subject
 from ropewalk.proof.subjects.branches import Sharable
 from ropewalk.proof.summary import RunSummary
+from ropewalk.rope.spec import LearnedPositions, PositionSpec
 from ropewalk.short import short_with
 from ropewalk.shown import Shown
 
@@ -118,8 +119,11 @@ def _named(settings: ProofSettings) -> NamedModel:
     return NamedFiles(settings)
 
 
-def default_lengths(claimed: int | None) -> tuple[int, ...]:
-    """1,024 and its doublings below the claimed length, and the claimed length itself."""
+def default_lengths(claimed: int | None, *, beyond: bool = True) -> tuple[int, ...]:
+    """1,024 and its doublings below the claimed length, that length, and half as much again.
+
+    There the number on the box is tested. Not `beyond` for a model without positions there.
+    """
     if claimed is None:
         raise LengthError("this model claims no length; say which to test, like --lengths 1k,4k")
     lengths = []
@@ -127,18 +131,30 @@ def default_lengths(claimed: int | None) -> tuple[int, ...]:
     while step < claimed:
         lengths.append(step)
         step *= 2
-    return (*lengths, claimed)
+    return (*lengths, claimed, *([claimed * 3 // 2] if beyond else []))
 
 
-def planned(settings: ProofSettings, lengths: tuple[int, ...], sharing: Sharing) -> Plan:
-    """The plan of a proof whose prompts are shared in this way. Raises LengthError."""
-    trials = settings.trials_of(sharing)
-    return make_plan(lengths, settings.depths, trials, settings.controls, settings.all_tasks)
+def lengths_of(spec: PositionSpec) -> tuple[int, ...]:
+    """The lengths that are asked where none are named. Raises LengthError without a claim."""
+    learned = any(isinstance(group.encoding, LearnedPositions) for group in spec.groups)
+    return default_lengths(spec.claimed.tokens, beyond=not learned)
+
+
+def planned(
+    settings: ProofSettings, lengths: tuple[int, ...], sharing: Sharing, trials: int | None = None
+) -> Plan:
+    """The plan of a proof whose prompts are shared in this way. Raises LengthError.
+
+    `trials` of the longest length, None: as the settings have it.
+    """
+    trials = settings.trials_of(sharing) if trials is None else trials
+    more = settings.more_trials(lengths, sharing, trials)
+    return make_plan(lengths, settings.depths, trials, settings.controls, settings.all_tasks, more)
 
 
 @dataclass(slots=True)
 class _Session:
-    """One proof of an opened model. `alone` and `documents` lay out prompts by the two ways."""
+    """One proof of an opened model. `alone` and `gapped` lay out prompts by the two ways."""
 
     settings: ProofSettings
     model: OpenedModel
@@ -146,11 +162,13 @@ class _Session:
     plan: Plan
     alone: PromptMaker
     able: Sharable = field(default_factory=lambda: Sharable(Sharing.NONE))
-    documents: DocumentMaker | None = None
+    gapped: GappedMaker | None = None
     prompts: Prompts = field(init=False)
     """Of the way that the map is asked in."""
+    most: int = field(default=0, init=False)
+    """Tokens that a short calibration may read: as many as the branches."""
     apart: Prompts = field(init=False)
-    """Of prompts with the facts of nested ones, each by itself."""
+    """Of prompts with the needles of branches, each by itself."""
 
     @classmethod
     def begun(
@@ -170,14 +188,11 @@ class _Session:
             {} if texts.own is None else {"documents": texts.own.task},
         )
         texts.check(model.tokens, settings)
-        lengths = settings.lengths or default_lengths(model.spec.claimed.tokens)
+        lengths = settings.lengths or lengths_of(model.spec)
         found = cls(settings, model, tell, planned(settings, lengths, Sharing.NONE), alone)
         found._check_lengths()
         found._decide(lengths)
-        nested = found.able.sharing is Sharing.NESTED
-        # What a document holds has been checked.
-        cells = (c for c in found.plan.cells if not (nested and c.task == "single"))
-        check_lengths_hold(cells, found.prompts)
+        check_lengths_hold(found.plan.cells, found.prompts)
         return found
 
     def _check_lengths(self) -> None:
@@ -194,32 +209,27 @@ class _Session:
 
     def _decide(self, lengths: tuple[int, ...]) -> None:
         """Decide what prompts share, say why, and plan as many trials as that takes."""
-        wanted, why = self.settings.sharing or Sharing.NESTED, ""
-        if self.settings.sharing is None and (why := self.settings.not_nested()):
+        wanted = self.settings.sharing or Sharing.BRANCHES
+        why = self.settings.not_branched() or self.model.no_branches
+        if wanted is Sharing.BRANCHES and why:
+            if self.settings.sharing is not None:
+                raise UsageError(f"--sharing branches cannot be: {why}; leave it out")
             wanted = Sharing.PREFIX
         self.able = self.model.able(wanted, lengths)
         self._lay_out(lengths)
-        if self.able.sharing is Sharing.NESTED:
-            try:
-                check_documents(self.prompts, lengths, self.plan.depths)
-            except LengthError as error:
-                if self.settings.sharing is not None:
-                    raise
-                self.able, why = replace(self.able, sharing=Sharing.PREFIX), str(error)
-                self._lay_out(lengths)
-        if self.able.reason:
+        if self.able.sharing is Sharing.NONE and self.able.reason:
             self.tell.note(f"nothing is shared between prompts: {self.able.reason}")
-        elif self.settings.sharing is None:
-            self.tell.note(_sharing_line(self.able.sharing, why))
+        elif self.settings.sharing is None or self.able.reason:
+            self.tell.note(_sharing_line(self.able.sharing, self.able.reason or why))
 
-    def _lay_out(self, lengths: tuple[int, ...]) -> None:
+    def _lay_out(self, lengths: tuple[int, ...], trials: int | None = None) -> None:
         """The plan over these lengths, and what lays out its prompts."""
-        self.plan = planned(self.settings, lengths, self.able.sharing)
+        self.plan = planned(self.settings, lengths, self.able.sharing, trials)
         make: Make = self.alone
-        self.documents = None
-        if self.able.sharing is Sharing.NESTED:
+        self.gapped = None
+        if self.able.sharing is Sharing.BRANCHES:
             own = tuple(map(self.model.own, self.plan.lengths))
-            make = self.documents = DocumentMaker(self.alone, own, self.plan.depths)
+            make = self.gapped = GappedMaker(self.alone, own, self.plan.depths)
         self.prompts = Prompts(self.model.laid(make))
 
     def budget(self, deadline: float | None) -> Budget:
@@ -227,6 +237,8 @@ class _Session:
         cost = self.model.cost()
         budget = self._budget(cost)
         left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and self.able.sharing is Sharing.BRANCHES:
+            budget = self._within(left, cost, budget)
         while (
             left is not None
             and self.settings.shorten
@@ -239,7 +251,17 @@ class _Session:
                 f"{longest:,} tokens are left out: with them this would take about "
                 f"{budget.seconds:,.0f} seconds here"
             )
-            self._lay_out(tuple(shorter))
+            self._lay_out(tuple(shorter), self.plan.trials)
+            budget = self._budget(cost)
+        return budget
+
+    def _within(self, left: float, cost: CostModel | None, budget: Budget) -> Budget:
+        """As many trials as fit the time that is left, where the user named none."""
+        trials = self.plan.trials
+        named = self.settings.trials is not None
+        while not named and trials > 1 and budget.seconds is not None and budget.seconds > left:
+            trials -= 1
+            self._lay_out(self.plan.lengths, trials)
             budget = self._budget(cost)
         return budget
 
@@ -248,9 +270,12 @@ class _Session:
         sharing, asked = self.able.sharing, self.settings.calibrate
         read = reading(self.plan, self.prompts)
         mode, besides = Calibrate.OFF, ReadCost()
-        if self.documents is not None and not self.model.uncalibrated:
-            part = calibration_plan(self.plan, asked or Calibrate.SHORT, self.settings.seed)
-            self.apart = Prompts(self.documents.independent)
+        if self.gapped is not None:
+            self.most = read.shared
+            part = calibration_plan(
+                self.plan, asked or Calibrate.SHORT, self.settings.seed, self.most
+            )
+            self.apart = Prompts(self.gapped.independent)
             besides = reading(part, self.apart)
             mode = asked or default_calibrate(read, besides.shared)
         if mode is Calibrate.OFF:
@@ -278,14 +303,13 @@ class _Session:
         facts = with_plan(facts, plan, settings.threshold, model.spec, model.trained)
         own = tuple(map(model.own, plan.lengths))
         facts = with_sharing(facts, self.able.sharing, own, plan.depths)
-        calibration = "" if self.documents is None else model.uncalibrated
-        return replace(facts, not_shared=self.able.reason, calibration=calibration)
+        return replace(facts, not_shared=self.able.reason)
 
     def run(self, budget: Budget, asking: Asking) -> RunResult:
-        """Calibrate nested prompts, fall back from them if they are another test, and ask."""
+        """Calibrate branches, fall back from them if they are another test, and ask."""
         sharing, prompts, store = self.able.sharing, self.prompts, asking.store
         subject = self.model.subject(shared=sharing is not Sharing.NONE)
-        if sharing is Sharing.NESTED and not self.model.uncalibrated:
+        if sharing is Sharing.BRANCHES:
             ended = self._calibrate(budget.calibrate, subject, asking)
             if ended is not None and ended.interrupted:
                 return ended
@@ -311,14 +335,14 @@ class _Session:
         if mode is Calibrate.OFF:
             why = "as was asked for"
             if self.settings.calibrate is None:
-                why = "it would read more than nesting saves"
+                why = "it would read more than branches save"
             said = f"none, {why}; --calibrate short asks cells both ways"
             asking.store.note(replace(facts, calibration=said))
             return None
         self.tell.say(f"calibrating ({mode})")
         # Of a limited time the half at most: a map that is not calibrated is better than none.
         half = asking.deadline and (time.monotonic() + asking.deadline) / 2
-        part = calibration_plan(self.plan, mode, self.settings.seed)
+        part = calibration_plan(self.plan, mode, self.settings.seed, self.most)
         found, ended = ask_both_ways(
             part,
             self.prompts,
@@ -328,7 +352,7 @@ class _Session:
             self.settings.seed,
         )
         if ended is not None and not ended.interrupted:
-            said = "not finished in half of the time, so that nested answers are not calibrated"
+            said = "not finished in half of the time, so that branches are not calibrated"
             self.tell.note(f"calibration: {said}")
             asking.store.note(replace(facts, calibration=said))
         if found is not None:
@@ -366,8 +390,8 @@ class _Session:
 def _sharing_line(sharing: Sharing, why: str) -> str:
     """Which way of sharing was chosen where none was asked for, and why."""
     if sharing is Sharing.PREFIX:
-        return f"prefix sharing: the beginnings of prompts are read once, not nested as {why}"
+        return f"prefix sharing: the beginnings of prompts are read once; no branches, as {why}"
     return (
-        "nested sharing: one document a trial for all lengths and depths, as nothing stands "
-        "against it; --sharing none asks each prompt by itself"
+        "branches: the haystack of a trial is read once, and each needle in a gap of it; --sharing "
+        "none asks each prompt by itself"
     )

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ropewalk.proof.cells import Calibrate, Cell, Prompt, Sharing
 from ropewalk.proof.plan import CostModel, Plan, Prompts
+from ropewalk.proof.stops import haystacks, pieces_of
 from ropewalk.proof.tokens import shared_start
 from ropewalk.short import short
 
@@ -23,10 +25,16 @@ SMALLEST = 16
 @short
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A prompt, and the ids of it that follow its node's path: always at least one."""
+    """A prompt, and the ids of it that follow its node's path: always at least one.
+
+    In a haystack with gaps `begins` is the position id of the first of them, and `needle` what was
+    read in a gap (`subjects.branches.Read`); None where the ids just go on from the path.
+    """
 
     prompt: Prompt
     ids: tuple[int, ...]
+    begins: int | None = None
+    needle: Any = None
 
 
 @short
@@ -208,8 +216,10 @@ def reading(plan: Plan, prompts: Prompts) -> ReadCost:
     pieces: list[tuple[int, int, int]] = []
     for cells, times in kinds.values():
         laid = prompts.all(cells)
-        alone += [(0, len(prompt.token_ids), times) for prompt in laid]
-        for node, start in paths(share(laid)):
+        # A prompt alone reads tokens where its branch has gaps.
+        alone += [(0, prompt.asked_at, times) for prompt in laid]
+        pieces += [(*piece, times) for each in haystacks(laid) for piece in pieces_of(each)]
+        for node, start in paths(share([prompt for prompt in laid if prompt.branch is None])):
             end = start + len(node.ids)
             pieces.append((start, len(node.ids), times))
             pieces += [(end, len(leaf.ids), times) for leaf in node.leaves]
@@ -240,12 +250,11 @@ class Budget:
         asked = f"{self.prompts:,} prompts, {self.tokens:,} tokens to read"
         if self.sharing is not Sharing.NONE:
             asked += (
-                f" ({self.sharing.value} sharing: {self.saving:.1f} times fewer than "
-                f"{self.independent:,})"
+                f" ({self.sharing.value}: {self.saving:.1f} times fewer than {self.independent:,})"
             )
         if self.calibration:
             asked += f", and {self.calibration:,} to calibrate ({self.calibrate.value})"
-        elif self.sharing is Sharing.NESTED:
+        elif self.sharing is Sharing.BRANCHES:
             asked += ", not calibrated"
         rest = []
         if self.seconds is not None:
@@ -265,9 +274,9 @@ class Budget:
 
 
 def default_calibrate(read: ReadCost, besides: int) -> Calibrate:
-    """Whether nested prompts are calibrated where nobody said: `besides` tokens are its price.
+    """Whether branches are calibrated where nobody said: `besides` tokens are its price.
 
-    They are wherever that reads fewer tokens than nesting saves: below, the whole grid by prompts
+    They are wherever that reads fewer tokens than branches save: below, the whole grid by prompts
     of its own would be no dearer.
     """
     return Calibrate.SHORT if besides < read.independent - read.shared else Calibrate.OFF

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ropewalk.errors import ScheduleError
-from ropewalk.proof.cells import UNJUDGED, Control, Outcome
+from ropewalk.proof.cells import Control, Outcome
 from ropewalk.proof.summary import LengthSummary, LengthVerdict, Share
 from ropewalk.rope.diagnostics import pair_rows, similarity_horizon
 from ropewalk.rope.frequencies import schedule
@@ -309,11 +309,15 @@ def _unjudged(found: Judgement) -> Iterable[str]:
     words = {
         Outcome.TRUNCATED: "were cut by the server before the model read them",
         Outcome.REFUSED: "were refused",
+        Outcome.THINKING: "were still thinking when their tokens were used up: give more "
+        "--answer-tokens",
         Outcome.EMPTY: "got an empty answer",
+        Outcome.THROTTLED: "were more than the server's rate lets through, which says nothing of "
+        "its window",
     }
     for length, outcomes in found.outcomes.items():
         asked = sum(outcomes.values())
-        for outcome in UNJUDGED:
+        for outcome in words:
             if outcomes.get(outcome, 0):
                 count = outcomes[outcome]
                 yield f"At {length:,} tokens {count} of {asked} prompts {words[outcome]}."

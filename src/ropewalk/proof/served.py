@@ -9,45 +9,23 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from random import Random
 
-from ropewalk.errors import EndpointError, UsageError
+from ropewalk.errors import UsageError
 from ropewalk.listener import Listener
-from ropewalk.models.tokenizer import load_tokenizer
-from ropewalk.proof.cells import Calibrate
-from ropewalk.proof.endpoint.client import (
-    Client,
-    PromptTooLongError,
-    RejectedError,
-    ServerGoneError,
-)
+from ropewalk.proof.endpoint.client import Client
+from ropewalk.proof.endpoint.meeting import Meeting, meet
 from ropewalk.proof.endpoint.policy import RequestGate
-from ropewalk.proof.endpoint.probe import (
-    CHAT,
-    PROBES,
-    ApiDialect,
-    Counting,
-    ServerFacts,
-    calibrate,
-    choose_model,
-    find_dialect,
-    look,
-)
+from ropewalk.proof.endpoint.probe import ServerFacts
 from ropewalk.proof.endpoint.subject import (
-    APIS,
     PREFIX,
     EndpointSettings,
-    EndpointSubject,
     ServedPrompts,
 )
-from ropewalk.proof.endpoint.tokenizers import Estimate, ServerTokenizer
 from ropewalk.proof.endpoint.work import Served, Server
 from ropewalk.proof.facts import RunFacts
-from ropewalk.proof.haystack import GeneratedHaystack
 from ropewalk.proof.plan import Make
 from ropewalk.proof.settings import ProofSettings
 from ropewalk.proof.subject import OpenedModel, Subject
-from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.spec import Length, PositionSpec
 from ropewalk.short import short_with
 
@@ -74,7 +52,17 @@ class NamedServer:
         try:
             tell.say(f"asking {clients[0].url} what it is")
             name = settings.model.removeprefix(PREFIX)
-            facts, subject, counted_by = _meet(name, given, clients, settings.chat)
+            met = meet(
+                name,
+                given,
+                clients,
+                chat=settings.chat,
+                answer_tokens=settings.answer_tokens,
+                told=tell.note,
+            )
+            for line in met.remarks:
+                tell.note(line)
+            facts, subject = met.facts, met.subject
             at_once = given.concurrency or facts.slots or AT_ONCE
             servers = [Server(client, at_once) for client in clients]
             spec = _spec(facts)
@@ -82,7 +70,7 @@ class NamedServer:
                 asked=Served(subject, servers, gate, tell.note),
                 tokens=subject.tokens,
                 spec=spec,
-                facts=_server_facts(clients, facts, subject, counted_by),
+                facts=_server_facts(clients, met),
                 title=subject.model.rpartition("/")[2],
                 chat=subject.chat,
                 salted=subject.salt,
@@ -105,7 +93,7 @@ class ServedModel(OpenedModel):
 
     asked: Served
     whose: str = "at this server"
-    uncalibrated: str = "none at a server: run the same grid with prefix sharing to compare"
+    no_branches: str = "what a server has read cannot be taken apart from here"
 
     def own(self, length: int) -> int:
         """Our tokens of a prompt of `length` of the server's."""
@@ -134,95 +122,11 @@ def _check(settings: ProofSettings) -> EndpointSettings:
         raise UsageError("--rope cannot change a model at a server; start the server with it")
     if settings.device != "auto" or settings.dtype != "auto":
         raise UsageError("--device and --dtype are the server's to choose: leave them out")
-    if settings.calibrate not in (None, Calibrate.OFF):
-        raise UsageError(
-            f"--calibrate {settings.calibrate} is for a model that is run here: at a server, run "
-            "the grid with --sharing prefix too, and compare with ropewalk prove diff"
-        )
     if settings.device_map is not None:
         raise UsageError("--device-map is for a model that is run here: leave it out")
     if settings.chat and settings.endpoint.api == "completions":
         raise UsageError("--chat and --api completions exclude each other: leave out one")
     return settings.endpoint
-
-
-def _meet(
-    name: str, given: EndpointSettings, clients: Sequence[Client], chat: bool
-) -> tuple[ServerFacts, EndpointSubject, str]:
-    """Find out what the first server is, how it is asked and how it counts, and by what.
-
-    The others must be there and take the same.
-    """
-    first = clients[0]
-    facts = look(first, name)
-    model = choose_model(name, facts, first.url)
-    tokens, counted_by, exact = _tokens(given, first, model)
-    apis = (CHAT,) if chat else APIS[given.api]
-    text = "x"
-    ids = tokens.encode(text) if exact else None
-    dialect, _ = find_dialect(first, model, apis, text, ids)
-    for other in clients[1:]:
-        look(other, name)
-    counting = _count(first, model, dialect, tokens, exact)
-    subject = EndpointSubject(model, dialect, tokens, counting, facts.window, given.salt)
-    return facts, subject, counted_by
-
-
-def _tokens(given: EndpointSettings, client: Client, model: str) -> tuple[Tokens, str, bool]:
-    """What counts our tokens, in words, and whether it is meant to be the server's own."""
-    if given.tokenizer is not None:
-        return Tokens(load_tokenizer(given.tokenizer)), f"tokenizer of {given.tokenizer}", True
-    found = ServerTokenizer.find(client, model)
-    if found is not None:
-        return Tokens(found), "the server's /tokenize", True
-    return Tokens(Estimate()), "no tokenizer (--tokenizer counts exactly)", False
-
-
-def _count(
-    client: Client, model: str, dialect: ApiDialect, tokens: Tokens, exact: bool
-) -> Counting:
-    """Calibrate by three probes of plain text. Raises EndpointError when they are not answered."""
-    own, counted = [], []
-    sentences = list(_some_text(tokens, max(PROBES)))
-    for size in PROBES:
-        text = _cut(sentences, size, tokens)
-        chat = dialect.api == CHAT
-        ids = tokens.encode(tokens.chat(text), special=False) if chat else tokens.encode(text)
-        body = dialect.body(model, ids if dialect.ids else text, 1)
-        try:
-            reply = client.ask(dialect.api, body, len(ids))
-        except (RejectedError, ServerGoneError, PromptTooLongError) as error:
-            raise EndpointError(
-                f"{client.url} did not answer a probe of about {len(ids)} tokens: {error}"
-            ) from error
-        own.append(len(ids))
-        counted.append(reply.prompt_tokens)
-    return calibrate(own, counted, exact=exact, url=client.url)
-
-
-def _some_text(tokens: Tokens, size: int) -> Sequence[str]:
-    """Sentences of at least `size` tokens; always the same, of the kind that haystacks are of."""
-    sentences, total = [], 0
-    for sentence in GeneratedHaystack(Random("calibration")).sentences():
-        sentences.append(sentence)
-        total += tokens.inner(sentence)
-        if total >= size:
-            break
-    return sentences
-
-
-def _cut(sentences: Sequence[str], size: int, tokens: Tokens) -> str:
-    """The first sentences that make `size` tokens; each probe begins in its own way.
-
-    A probe that began like the one before would in part come from a cache.
-    """
-    taken, total = [f"Probe {size}."], 0
-    for sentence in sentences:
-        if total >= size - 1:
-            break
-        taken.append(sentence)
-        total += tokens.inner(sentence)
-    return " ".join(taken)
 
 
 def _spec(facts: ServerFacts) -> PositionSpec:
@@ -238,14 +142,13 @@ def _spec(facts: ServerFacts) -> PositionSpec:
     return PositionSpec("served", "server", (), trained, window)
 
 
-def _server_facts(
-    clients: Sequence[Client], facts: ServerFacts, subject: EndpointSubject, counted_by: str
-) -> RunFacts:
+def _server_facts(clients: Sequence[Client], met: Meeting) -> RunFacts:
     """What is known of the servers; their weights are nobody's business here."""
     import openai
 
     from ropewalk import __version__
 
+    facts, subject = met.facts, met.subject
     counting = subject.counting
     scale = f"{counting.overhead:.0f} + {counting.ratio:.4f}"
     said = {"window": facts.window, "trained": facts.trained, "slots": facts.slots}
@@ -256,9 +159,9 @@ def _server_facts(
         dtype="the server's own precision",
         chat="messages, the server's chat template" if subject.chat else "base prompt",
         device=f"{facts.kind or 'a server'} at {', '.join(client.url for client in clients)}",
-        asked_by=subject.dialect.words(),
+        asked_by="; ".join((subject.dialect.words(), *met.remarks)),
         server_says=", ".join(f"{k} {v:,}" for k, v in said.items() if v) or "nothing of itself",
-        lengths_counted=f"{counting.words()}, by {counted_by}",
+        lengths_counted=f"{counting.words()}, by {met.counted_by}",
         versions=(
             f"ropewalk {__version__}, openai {openai.__version__}, "
             f"Python {platform.python_version()}"

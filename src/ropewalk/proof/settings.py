@@ -4,8 +4,6 @@ A model that was trained on one kind of question says little when it is asked an
 `config.json` may hold an object `ropewalk_prove` with any of
 
     tasks    what the model was trained to find: names of `ropewalk.proof.tasks`
-    sharing  what its prompts were like: "none", "prefix" (a needle of its own for each prompt) or
-             "nested" (many facts in a document)
     lengths  the lengths to ask, tokens
 
 No engine reads it, and transformers keeps it. What a user names always goes before it.
@@ -33,9 +31,9 @@ from ropewalk.errors import UsageError
 from ropewalk.models.resolve import ModelFiles
 from ropewalk.proof.cells import Calibrate, Cell, Control, Row, Sharing
 from ropewalk.proof.endpoint.subject import EndpointSettings
+from ropewalk.proof.plan import spread_trials
 from ropewalk.proof.progress import RunResult
 from ropewalk.proof.prompt import CHAT_ANSWER_TOKENS
-from ropewalk.proof.statistics.evidence import FEWEST_DOCUMENTS
 from ropewalk.proof.statistics.verdicts import RelativeThreshold, Threshold
 from ropewalk.proof.summary import LengthVerdict, RunSummary
 from ropewalk.proof.tasks import parse_tasks, suite
@@ -171,8 +169,10 @@ RUNS = Path("ropewalk-runs")
 DEFAULT_DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 DEFAULT_TRIALS = 5
 """5 depths x 5 trials: with 25 of 25 right a length is certain, with 20 of 20 it is not."""
-DEFAULT_DOCUMENTS = FEWEST_DOCUMENTS
-"""Trials where the questions of a trial share a document: fewer make no length certain."""
+DEFAULT_DOCUMENTS = 3
+"""Trials of the longest length where the questions of a trial share a haystack. Shorter ones have
+as many as their tokens buy, up to MOST_DOCUMENTS; FEWEST_DOCUMENTS make a length certain."""
+MOST_DOCUMENTS = 12
 
 
 @short
@@ -181,11 +181,12 @@ class ProofSettings:
     """What to prove and how. Lengths in tokens, depths as shares from 0 to 1.
 
     `lengths` empty: doubling from 1,024 up to the claimed length. `trials` None: DEFAULT_TRIALS,
-    or DEFAULT_DOCUMENTS when nested. `rope` names another schedule (`ropewalk.rope.override`),
+    or of branches as many as the tokens of DEFAULT_DOCUMENTS of the longest length buy (of a time
+    limit, as many as fit). `rope` names another schedule (`ropewalk.rope.override`),
     `haystack` a text file or folder, `out` the run folder. `minutes` after the start no prompt is
     begun that would not be answered by then. `endpoint` says where and how a model named
-    "openai:NAME" is asked. `sharing` None: nested where the model can. `calibrate` None: short
-    where that costs less than nesting saves. `price` is that of a million prompt tokens,
+    "openai:NAME" is asked. `sharing` None: branches where the model can. `calibrate` None: short
+    where that costs less than branches save. `price` is that of a million prompt tokens,
     `dry_run` stops before the first prompt. `tasks` are names of `ropewalk.proof.tasks`,
     `suite` a set of them, and none of them what the model's files name, or else single;
     `documents` (a folder) and `questions` (JSONL) make the task "documents", asked beside them, or
@@ -247,28 +248,36 @@ class ProofSettings:
             raise UsageError(
                 "the task documents needs --documents FOLDER and --questions FILE.jsonl"
             )
-        if self.sharing is Sharing.NESTED and (reason := self.not_nested()):
-            raise UsageError(f"--sharing nested cannot be: {reason}")
+        if self.sharing is Sharing.BRANCHES and (reason := self.not_branched()):
+            raise UsageError(f"--sharing branches cannot be: {reason}")
         calibrated = self.calibrate not in (None, Calibrate.OFF)
-        if calibrated and self.sharing not in (None, Sharing.NESTED):
+        if calibrated and self.sharing not in (None, Sharing.BRANCHES):
             raise UsageError(
-                f"--calibrate {self.calibrate} is for nested prompts: with --sharing "
-                f"{self.sharing} there is nothing to calibrate"
+                f"--calibrate {self.calibrate} is for branches: with --sharing {self.sharing} "
+                "there is nothing to calibrate"
             )
 
-    def not_nested(self) -> str:
-        """Why these prompts cannot be nested, whatever the model; "" where they can."""
+    def not_branched(self) -> str:
+        """Why these prompts cannot be branches, whatever the model; "" where they can."""
         if self.distractors:
-            return "distractors stand beside one needle, and a document has many"
+            return (
+                "distractors stand at places of their own, and a haystack has a gap for one needle"
+            )
         if "single" not in self.all_tasks:
-            return "only the task single has facts for a document"
+            return "only the task single hides one needle in a haystack of others' gaps"
         return ""
 
     def trials_of(self, sharing: Sharing) -> int:
         """Trials of each cell under a way of sharing."""
         if self.trials is not None:
             return self.trials
-        return DEFAULT_DOCUMENTS if sharing is Sharing.NESTED else DEFAULT_TRIALS
+        return DEFAULT_DOCUMENTS if sharing is Sharing.BRANCHES else DEFAULT_TRIALS
+
+    def more_trials(self, lengths: Sequence[int], sharing: Sharing, trials: int) -> dict[int, int]:
+        """The trials of lengths that have more than the longest, where none are named."""
+        if self.trials is not None or sharing is not Sharing.BRANCHES:
+            return {}
+        return spread_trials(lengths, trials, MOST_DOCUMENTS)
 
     @property
     def further(self) -> UntilCertain | None:
@@ -287,11 +296,6 @@ class ProofSettings:
 
 
 KEY = "ropewalk_prove"
-_SHARED = {
-    Sharing.NONE: "one pass key per prompt",
-    Sharing.PREFIX: "one pass key per prompt",
-    Sharing.NESTED: "many facts in one document",
-}
 
 
 @short
@@ -300,7 +304,6 @@ class Stated:
     """What the files say; empty or None for what they do not."""
 
     tasks: tuple[str, ...] = ()
-    sharing: Sharing | None = None
     lengths: tuple[int, ...] = ()
 
 
@@ -316,7 +319,7 @@ def stated(files: ModelFiles) -> Stated | None:
         return None
     wrong = UsageError(
         f"{files.config_path} holds {KEY}, which says how to prove the model, and it cannot be "
-        'read: it is an object like {"tasks": ["single"], "sharing": "prefix", "lengths": [256]}; '
+        'read: it is an object like {"tasks": ["single"], "lengths": [256]}; '
         "correct it or take it out"
     )
     if not isinstance(found, Mapping):
@@ -325,11 +328,10 @@ def stated(files: ModelFiles) -> Stated | None:
     if not _all(tasks, str) or not _all(lengths, int) or any(each < 1 for each in lengths):
         raise wrong
     try:
-        sharing = None if found.get("sharing") is None else Sharing(found["sharing"])
         names = parse_tasks(",".join(tasks)) if tasks else ()
     except (ValueError, UsageError):
         raise wrong from None
-    return Stated(names, sharing, tuple(lengths))
+    return Stated(names, tuple(lengths))
 
 
 def as_stated(settings: ProofSettings, files: ModelFiles) -> tuple[ProofSettings, tuple[str, ...]]:
@@ -345,21 +347,14 @@ def as_stated(settings: ProofSettings, files: ModelFiles) -> tuple[ProofSettings
     if found.tasks and not said_what:
         filled = replace(filled, tasks=found.tasks)
         taken.append(_named(found.tasks))
-    known = not found.tasks or set(filled.all_tasks) <= set(found.tasks)
-    calibrated = settings.calibrate not in (None, Calibrate.OFF)
-    if found.sharing is not None and settings.sharing is None and known and not calibrated:
-        nested = found.sharing is Sharing.NESTED
-        if not (nested and filled.not_nested()):
-            filled = replace(filled, sharing=found.sharing)
-            taken.append(_SHARED[found.sharing])
     if found.lengths and not settings.lengths:
         filled = replace(filled, lengths=found.lengths)
     said = []
     # What would have been asked anyway is nothing to tell.
-    if taken and (filled.all_tasks, filled.sharing) != (settings.all_tasks, settings.sharing):
+    if taken and filled.all_tasks != settings.all_tasks:
         said.append(
             f"asked what its files ({KEY}) say that it was trained on: {', '.join(taken)}; --task "
-            "and --sharing ask otherwise"
+            "asks otherwise"
         )
     if filled.lengths != settings.lengths:
         lengths = _listed([f"{each:,}" for each in found.lengths])
@@ -375,8 +370,6 @@ def _unknown(settings: ProofSettings, found: Stated) -> str:
     others = [name for name in settings.all_tasks if name not in found.tasks]
     if found.tasks and others:
         parts.append(_named(others))
-    if found.sharing in (Sharing.NONE, Sharing.PREFIX) and settings.sharing is Sharing.NESTED:
-        parts.append("documents with many facts, as --sharing nested asks them")
     return " and ".join(parts)
 
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from ropewalk.errors import StoreError
-from ropewalk.proof.cells import Row
+from ropewalk.proof.cells import UNANSWERED, Row
 from ropewalk.proof.export import COLUMNS, from_record, to_record
 from ropewalk.proof.facts import IDENTITY, RunFacts, read, written
 from ropewalk.proof.lock import FolderLock
@@ -60,7 +60,8 @@ DELETE FROM answers WHERE length = ? AND depth = ? AND trial = ? AND control = ?
     AND sharing = ? AND prompt_hash <> ?
 """
 
-# An ERROR is not an answer, and may be replaced; an answer may not.
+_OPEN = ", ".join(f"'{outcome}'" for outcome in UNANSWERED)
+# What is no answer may be replaced; an answer may not.
 _ADD = f"""
 INSERT INTO answers ({_COLUMNS}, prompt_text) VALUES ({", ".join("?" * (len(COLUMNS) + 1))})
 ON CONFLICT (prompt_hash) DO UPDATE SET
@@ -68,7 +69,7 @@ ON CONFLICT (prompt_hash) DO UPDATE SET
     printed = excluded.printed, seconds = excluded.seconds, details = excluded.details,
     sharing = excluded.sharing, tokens_read = excluded.tokens_read,
     prompt_text = excluded.prompt_text
-WHERE answers.outcome = 'ERROR'
+WHERE answers.outcome IN ({_OPEN})
 """  # noqa: S608 - only constants of this module
 
 
@@ -165,16 +166,16 @@ class Store:
             self._lock.release()
 
     def done(self, prompt_hash: str) -> bool:
-        """Whether this prompt has an answer; an ERROR is none."""
+        """Whether this prompt has an answer, which UNANSWERED outcomes are not."""
         with _explained(self.folder, "read the results"):
             row = self._connection.execute(
-                "SELECT 1 FROM answers WHERE prompt_hash = ? AND outcome <> 'ERROR'",
+                f"SELECT 1 FROM answers WHERE prompt_hash = ? AND outcome NOT IN ({_OPEN})",  # noqa: S608 - only constants
                 (prompt_hash,),
             ).fetchone()
         return row is not None
 
     def add(self, row: Row, prompt_text: str) -> None:
-        """Keep a row for good before returning; replaces an ERROR of the same prompt.
+        """Keep a row for good before returning; replaces what was no answer to the same prompt.
 
         An answer of the same cell and sharing to another prompt makes room for it. Raises
         StoreError when it cannot be written (then it is not done) or when the prompt has an

@@ -61,7 +61,7 @@ class OpenedModel:
     `title` is what its run folder is named by, and `whose` says in an error in whose tokens lengths
     are. `chat`: whether it is asked through a chat template, `salted`: whether each prompt begins
     with a line of its own. `trained` None: as an audit computes it. `audit` None: its files are
-    not here. `uncalibrated` says why nested prompts cannot be calibrated, "" where they can.
+    not here. `no_branches` says why its prompts cannot be branches, "" where they may.
     """
 
     tokens: Tokens
@@ -73,7 +73,7 @@ class OpenedModel:
     salted: bool = False
     trained: Length | None = None
     audit: Audit | None = None
-    uncalibrated: str = ""
+    no_branches: str = ""
 
     def own(self, length: int) -> int:
         """Our tokens of a prompt whose length is `length` as the model counts."""

@@ -85,9 +85,9 @@ class Tokens:
             for where, text in texts.items():
                 self._ids(text, special=False, where=where)
 
-    def decode(self, ids: list[int]) -> str:
-        """The text of ids, special tokens left out."""
-        return str(self._tokenizer.decode(ids, skip_special_tokens=True))
+    def decode(self, ids: list[int], *, special: bool = False) -> str:
+        """The text of ids; special tokens are left out without `special`."""
+        return str(self._tokenizer.decode(ids, skip_special_tokens=not special))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """How the tokenizer spells each of some ids, special ones too."""

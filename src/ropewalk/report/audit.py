@@ -254,10 +254,8 @@ def encoding_words(encoding: Encoding) -> str:
     match encoding:
         case RotarySpec():
             last = "the last " if encoding.placement == "last" else ""
-            words = (
-                f"rotary, {last}{encoding.rotary_dim} of {encoding.head_dim} channels, "
-                f"{encoding.layout} layout"
-            )
+            layout = f"{encoding.layout} layout" if encoding.layout_known else "layout not known"
+            words = f"rotary, {last}{encoding.rotary_dim} of {encoding.head_dim} channels, {layout}"
             if encoding.sections:
                 words += f", sections {', '.join(map(str, encoding.sections))}"
                 words += " in turns" if encoding.section_layout == "interleaved" else ""

@@ -23,7 +23,7 @@ from pathlib import Path
 from ropewalk.errors import StoreError
 from ropewalk.files import write_whole
 from ropewalk.findings import Audit
-from ropewalk.proof.cells import UNJUDGED, Cell, Control, Outcome, Row
+from ropewalk.proof.cells import UNANSWERED, UNJUDGED, Cell, Control, Outcome, Row
 from ropewalk.proof.prove import Proof
 from ropewalk.proof.store import Store
 from ropewalk.proof.summary import RunSummary
@@ -47,7 +47,7 @@ _ROOM = 40_000
 _OUTCOME_ORDER = (
     Outcome.WRONG,
     Outcome.MISS,
-    Outcome.ERROR,
+    *UNANSWERED,
     *UNJUDGED,
     Outcome.OVERFLOW,
     Outcome.HIT,

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from enum import StrEnum
 
-from ropewalk.proof.cells import UNJUDGED, Outcome
+from ropewalk.proof.cells import UNANSWERED, UNJUDGED, Outcome
 from ropewalk.proof.summary import CellSummary, EffectiveLength, LengthSummary, RunSummary, Share
 from ropewalk.report.document import Column, HeatMap, Limit, MapBand, MapField, Table, Whisker
 from ropewalk.report.scale import percent, tokens
@@ -30,8 +30,12 @@ class Mark(StrEnum):
     """Nothing was judged; the server cut prompts."""
     REFUSED = "refused"
     """Nothing was judged; the model declined."""
+    THINKING = "thinking"
+    """Nothing was judged; thinking used up the tokens of answers."""
     EMPTY = "empty"
     """Nothing was judged; answers were empty."""
+    THROTTLED = "throttled"
+    """Nothing was judged; prompts were more than the server's rate lets through."""
 
 
 WORDS = {
@@ -40,6 +44,8 @@ WORDS = {
     Mark.ERROR: ("ERR", "error", "broke and will be asked again"),
     Mark.TRUNCATED: ("CUT", "cut", "the server cut the prompt"),
     Mark.REFUSED: ("REF", "refused", "the model declined"),
+    Mark.THINKING: ("THINK", "thinking", "thinking used up --answer-tokens"),
+    Mark.THROTTLED: ("RATE", "rate", "more than the server's rate lets through"),
     Mark.EMPTY: ("NONE", "empty", "an empty answer"),
 }
 """Of a field without a share: its text in a terminal, on a page, and what it means."""
@@ -47,7 +53,7 @@ WORDS = {
 FLAGS = {
     "!": "some answers broke",
     "^": "some prompts did not fit",
-    "~": "some were cut, refused or empty",
+    "~": "some were cut, refused, empty or still thinking",
 }
 
 BELOW: tuple[tuple[str, Callable[[LengthSummary], str], str], ...] = (
@@ -142,7 +148,7 @@ def mark_of(cell: CellSummary) -> Mark:
     """
     if cell.share.judged:
         return Mark.SHARE
-    for outcome in (Outcome.ERROR, Outcome.OVERFLOW, *UNJUDGED):
+    for outcome in (*UNANSWERED, Outcome.OVERFLOW, *UNJUDGED):
         if cell.outcomes.get(outcome, 0):
             return Mark(outcome.value.lower())
     return Mark.UNASKED
@@ -155,7 +161,7 @@ def flag(cell: CellSummary) -> str:
     """
     if not cell.share.judged:
         return ""
-    if cell.outcomes.get(Outcome.ERROR, 0):
+    if any(cell.outcomes.get(outcome, 0) for outcome in UNANSWERED):
         return "!"
     if cell.outcomes.get(Outcome.OVERFLOW, 0):
         return "^"

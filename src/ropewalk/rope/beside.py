@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ropewalk.short import short
 
@@ -19,7 +19,7 @@ class DualChunk:
     chunk_size: int | None
     local_size: int | None
     original: int | None
-    keys: tuple[str, ...] = ()
+    keys: tuple[str, ...] = field(default=(), compare=False)
 
 
 @short
@@ -33,4 +33,4 @@ class AxisDealing:
 
     sections: tuple[int, ...]
     dealing: str
-    keys: tuple[str, ...] = ()
+    keys: tuple[str, ...] = field(default=(), compare=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ropewalk.short import short
@@ -34,7 +34,7 @@ class LogRule:
     start: float | None = None
     scale: float | None = None
     first: int = 0
-    keys: tuple[str, ...] = ()
+    keys: tuple[str, ...] = field(default=(), compare=False)
 
     def factor(self, n: int) -> float | None:
         """The factor of the token at position `n`, or in a sequence of `n` tokens; None where it

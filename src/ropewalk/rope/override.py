@@ -13,8 +13,8 @@ from dataclasses import replace
 from ropewalk.errors import ScheduleError
 from ropewalk.rope.frequencies import schedule
 from ropewalk.rope.lengths import trained_length
-from ropewalk.rope.schedules import SCHEDULES, LargerBase, Scaling, Unscaled
-from ropewalk.rope.spec import PositionSpec, RotarySpec
+from ropewalk.rope.schedules import SCHEDULES, LargerBase, Scaling, Unscaled, Yarn
+from ropewalk.rope.spec import Length, PositionSpec, RotarySpec
 
 MOST_FACTOR = 1e6
 """A larger factor is a slip of the keyboard: it turns one token into a million."""
@@ -62,7 +62,21 @@ def override(spec: PositionSpec, text: str) -> PositionSpec:
         for group in spec.groups
     )
     # What the model was trained on does not change with the schedule that it is asked under.
-    return replace(spec, groups=groups, trained=trained_length(spec))
+    claimed = _without_factor(spec) if isinstance(scaling, Unscaled) else spec.claimed
+    return replace(spec, groups=groups, trained=trained_length(spec), claimed=claimed)
+
+
+def _without_factor(spec: PositionSpec) -> Length:
+    """The claim of a file without its scaling, where the scaling's factor had made it."""
+    if spec.claimed.stated:
+        return spec.claimed
+    originals = {
+        rotary.scaling.original_max_position_embeddings
+        for _, rotary in spec.rotary_groups()
+        if isinstance(rotary.scaling, Yarn)
+    }
+    stated = (each for each in spec.other_lengths if each.stated and each.tokens in originals)
+    return next(stated, spec.claimed)
 
 
 def _parse(text: str) -> tuple[type[Scaling], float]:

@@ -40,8 +40,8 @@ class RotarySpec:
     `rotary_dim` channels of each head's `head_dim` are rotated; both are even counts of channels.
     `placement` says which channels those are. `sections` splits the pairs over position axes
     (mRoPE), empty for a single axis, and `section_layout` says how they are dealt out.
-    The `*_source` texts say which field, or which fallback, gave a value; they do not take part
-    in comparisons.
+    The `*_source` texts say which field, or which fallback, gave a value, and `layout_known` that
+    the layout is no assumption; they do not take part in comparisons.
 
     Raises ScheduleError with field, value and remedy: a rotary_dim that is odd or above head_dim,
     a rope_theta of 1 or less, sections that do not sum to the pairs or cannot be dealt out in
@@ -60,6 +60,7 @@ class RotarySpec:
     rope_theta_source: str = field(default="given", compare=False)
     rotary_dim_source: str = field(default="given", compare=False)
     scaling_source: str = field(default="given", compare=False)
+    layout_known: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what no angle can follow from."""
@@ -309,7 +310,7 @@ class SecondRotation:
     keeps: int | None = None
     rate: int | None = None
     claimed: Length | None = None
-    keys: tuple[str, ...] = ()
+    keys: tuple[str, ...] = field(default=(), compare=False)
     reason: str = field(default="", compare=False)
 
 

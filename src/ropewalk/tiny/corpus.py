@@ -13,9 +13,8 @@ from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from ropewalk.proof.documents import INTRODUCTION
 from ropewalk.proof.haystack import GeneratedHaystack
-from ropewalk.proof.needles import Fact, draw_facts, draw_needle
+from ropewalk.proof.needles import FACTS_FOLLOW, Fact, draw_facts, draw_needle
 from ropewalk.proof.tasks import single
 from ropewalk.short import short
 
@@ -77,7 +76,7 @@ class Corpus:
         """A report of exactly `length` tokens, some of its facts asked for at the end.
 
         `pass_keys`: made-up words with numbers, as a proof's single needle; else facts of many
-        kinds, as a nested proof hides.
+        kinds.
         """
         facts, introduction = self._facts(length, pass_keys)
         # A long document asks more, or hardly any of its tokens would be answers.
@@ -114,7 +113,7 @@ class Corpus:
                 needles.append(draw_needle(random, needles))
             return needles, single().introduction
         most = max(1, length // 40)
-        return list(islice(draw_facts(random), random.randrange(1, most + 1))), INTRODUCTION
+        return list(islice(draw_facts(random), random.randrange(1, most + 1))), FACTS_FOLLOW
 
     def _tail(self, fact: TextSource) -> Example:
         question = self._ids(f"\n\nQuestion: {fact.question}\nAnswer: {fact.opening}")

@@ -114,7 +114,7 @@ def config_of(recipe: TinyRecipe, begin: int | None, end: int | None) -> Any:
 
     further: dict[str, Any] = {
         "max_trained_positions": TRAINED_LENGTH,
-        "ropewalk_prove": {"tasks": ["single"], "sharing": "prefix", "lengths": list(PROVED)},
+        "ropewalk_prove": {"tasks": ["single"], "lengths": list(PROVED)},
     }
     return LlamaConfig(
         vocab_size=recipe.vocab_size,

@@ -10,9 +10,8 @@ from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING
 
-from ropewalk.proof.documents import INTRODUCTION
 from ropewalk.proof.haystack import GeneratedHaystack
-from ropewalk.proof.needles import draw_facts, draw_needle
+from ropewalk.proof.needles import FACTS_FOLLOW, draw_facts, draw_needle
 from ropewalk.proof.tasks import single
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def _texts(random: Random) -> Iterator[str]:
     """Sentences of many haystacks, and what is hidden and asked."""
     for _ in range(60):
         yield from islice(GeneratedHaystack(random).sentences(), 40)
-        yield from (single().introduction, INTRODUCTION)
+        yield from (single().introduction, FACTS_FOLLOW)
         for fact in islice(draw_facts(random), 26):
             yield fact.sentence
             yield f"Question: {fact.question}\nAnswer: {fact.opening} {fact.value}"

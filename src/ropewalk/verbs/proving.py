@@ -38,7 +38,7 @@ def prove(
     distractors: int = 0, chat: bool = False, answer_tokens: Tokens = "24", seed: int = 0,
     controls: int = 1, minutes: float | None = None, device: str = "auto",
     device_map: DeviceMap | None = None, dtype: Literal["auto", "bf16", "fp16", "fp32"] = "auto",
-    sharing: Literal["none", "prefix", "nested"] | None = None,
+    sharing: Literal["none", "prefix", "branches"] | None = None,
     calibrate: Literal["off", "short", "full"] | None = None, price: float | None = None,
     dry_run: bool = False, base_url: str | Iterable[str] | None = None, api: str = "auto",
     tokenizer: Any = None, concurrency: int | None = None,

@@ -11,6 +11,7 @@ import pytest
 from ropewalk.dialects.gguf import read_gguf
 from ropewalk.dialects.values import shown
 from ropewalk.errors import GgufError
+from ropewalk.report.audit import encoding_words
 from ropewalk.rope.log_rule import LogRule
 from ropewalk.rope.schedules import Linear, Unscaled
 from ropewalk.rope.spec import (
@@ -253,10 +254,14 @@ def test_feed_forward_layers_of_a_hybrid_stand_in_no_group(gguf_spec: Spec) -> N
 
 
 def test_an_unknown_architecture_is_read_by_general_rules_and_says_so(gguf_spec: Spec) -> None:
-    read = gguf_spec("novel")
-    assert rotary(read).rope_theta == 500000.0
-    remark = next(r for r in read.findings if r.code == "architecture-unknown")
-    assert remark.severity == "warning"
+    for arch in ("novel", "k2-horizon", "cohere2moe", "granite_swa", "hy_v4", "qwen4exp"):
+        read = gguf_spec(arch)
+        assert rotary(read).rope_theta == 500000.0
+        assert not rotary(read).layout_known
+        assert "layout not known" in encoding_words(rotary(read))
+        remark = next(r for r in read.findings if r.code == "architecture-unknown")
+        assert remark.severity == "warning"
+    assert rotary(gguf_spec("llama")).layout_known
 
 
 def test_a_file_without_layers_or_widths_states_what_it_can(gguf_spec: Spec) -> None:

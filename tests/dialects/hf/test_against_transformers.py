@@ -369,7 +369,8 @@ def test_the_table_of_defaults_is_that_of_transformers(model_type: str) -> None:
     elif facts.head_dim is not None:
         assert facts.head_dim == theirs.head_dim
     if facts.window is not None and not isinstance(facts.pattern, Switched):
-        window = getattr(theirs, "local_attention", None) or theirs.sliding_window
+        whole = getattr(theirs, "local_attention", None) if facts.two_sided else None
+        window = whole or theirs.sliding_window
         assert facts.window == window
     assert facts.softcap == getattr(theirs, "attn_logit_softcapping", None)
     if hasattr(theirs, "original_max_position_embeddings"):

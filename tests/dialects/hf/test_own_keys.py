@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ropewalk
+from ropewalk.dialects.engines import engine_views
 from ropewalk.dialects.hf import read_config
+from ropewalk.errors import ConfigError, ScheduleError
 from ropewalk.findings import audit
 from ropewalk.rope.frequencies import frequencies
 from ropewalk.rope.log_rule import LogRule
@@ -325,3 +328,240 @@ def test_dictionaries_by_kind_of_layer_are_named_where_the_class_knows_nothing_o
         assert words in told.text
     for model_type in ("gemma3_text", "olmo3"):
         assert "nested-rope-not-read" not in codes(spec("exaone4-nested", model_type=model_type))
+
+
+def test_glm_and_ernie_rotate_as_their_classes_do() -> None:
+    ((_, glm),) = spec("glm4-9b").rotary_groups()
+    assert (glm.rotary_dim, glm.head_dim, glm.layout) == (64, 128, "interleaved")
+    ((_, ernie),) = spec("ernie-4.5-21b-a3b").rotary_groups()
+    assert (ernie.rotary_dim, ernie.layout, ernie.rope_theta) == (128, "interleaved", 5e5)
+    assert codes(spec("glm4-9b")) == codes(spec("ernie-4.5-21b-a3b")) == []
+
+
+@pytest.mark.parametrize("width", [64, 128])
+def test_mlx_lm_reads_no_share_for_glm(width: int) -> None:
+    sizes = {"intermediate_size": 64, "rms_norm_eps": 1e-5, "attention_bias": False}
+    found = spec("glm4-9b", head_dim=width, **sizes)
+    views = {each.engine: each for each in engine_views(found)}
+    assert f"rotates {width} channels of {width}" in " ".join(views["mlx-lm"].rules)
+
+
+def test_mlx_lm_takes_base_10_000_from_a_llama_of_version_5_alone() -> None:
+    sizes = {"intermediate_size": 14336, "rms_norm_eps": 1e-5}
+    views = {each.engine: each for each in engine_views(spec("llama31-v5", **sizes))}
+    assert views["mlx-lm"].rope_theta == 10_000.0
+    assert views["transformers 5.24"].rope_theta == 500_000.0
+    both = ropewalk.convert(FILES["llama31-v4"], "hf5").config
+    assert both is not None
+    assert both["rope_theta"] == both["rope_parameters"]["rope_theta"] == 500_000.0
+    assert both["rope_scaling"]["rope_type"] == "llama3"
+
+
+def test_laguna_scales_its_full_layers_alone_and_llama_cpp_reads_both_betas() -> None:
+    found = rotary(spec("laguna-xs.2"))
+    full, sliding = found["full attention"], found["sliding attention"]
+    assert isinstance(full.scaling, Yarn)
+    assert (full.scaling.beta_fast, full.scaling.beta_slow, full.rotary_dim) == (64.0, 1.0, 64)
+    assert (sliding.rope_theta, sliding.rotary_dim) == (10_000.0, 128)
+    assert not sliding.scaling.stretches
+    views = [each for each in engine_views(spec("laguna-xs.2")) if each.engine == "llama.cpp"]
+    assert {each.group: each.rope_theta for each in views} == {
+        "full attention": 500_000.0, "sliding attention": 10_000.0,
+    }  # fmt: skip
+    by_group = {each.group: each for each in views}
+    at = frequencies(spec("laguna-xs.2").groups[0], 262_144)
+    assert by_group["full attention"].inv_freq == pytest.approx(at.inv_freq, rel=1e-6)
+
+
+def test_mistral_s_cancelling_pair_stays_and_has_no_warning() -> None:
+    ((group, encoding),) = spec("ministral-3-3b-2512").rotary_groups()
+    assert frequencies(group, 262_144).attention_factor == 1.0
+    assert codes(spec("ministral-3-3b-2512")) == []
+    assert isinstance(encoding.scaling, Yarn)
+    # What removing both keys would leave.
+    alone = replace(encoding.scaling, mscale=None, mscale_all_dim=None)
+    assert alone.amplitude()[0] == pytest.approx(1.27726, abs=1e-5)
+
+
+def test_mistral_small_4_keeps_its_32_pairs_in_version_4() -> None:
+    ((_, encoding),) = spec("mistral-small-4-119b-2603").rotary_groups()
+    assert encoding.pairs == 32
+    written = ropewalk.convert(FILES["mistral-small-4-119b-2603"], "hf4").config
+    assert written is not None
+    ((_, again),) = read_config(written).rotary_groups()
+    assert (again.pairs, again) == (32, encoding)
+
+
+def test_qwen_1_is_refused_where_its_rules_are_lost_and_the_keys_are_named() -> None:
+    for to in ("vllm", "llamacpp", "hf5"):
+        with pytest.raises(ScheduleError, match=r"use_dynamic_ntk.*use_logn_attn"):
+            ropewalk.convert(FILES["qwen-7b"], to)
+    (view,) = (each for each in engine_views(spec("qwen-7b")) if each.engine == "transformers 5.24")
+    assert view.rope_theta is None
+    assert "no type qwen" in view.rules[0]
+
+
+def test_a_publisher_s_own_line_has_the_original_length() -> None:
+    options = ropewalk.convert(FILES["qwen3-40960"], "vllm", rope="yarn:4").options
+    assert options is not None
+    assert '"original_max_position_embeddings": 32768' in options
+    assert options.endswith("--max-model-len 131072")
+    other = ropewalk.convert(FILES["qwen3-40960"], "vllm", rope="yarn:4", original=40_960).options
+    assert other is not None
+    assert '"original_max_position_embeddings": 40960' in other
+
+
+@pytest.mark.parametrize(("factor", "claimed"), [(4.0, 131_072), (2.0, 65_536), (1.0, 32_768)])
+@pytest.mark.parametrize("kind", ["type", "rope_type"])
+def test_yarn_on_the_length_that_is_claimed_claims_the_factor_times_that(
+    factor: float, claimed: int, kind: str
+) -> None:
+    rope = {kind: "yarn", "factor": factor, "original_max_position_embeddings": 32_768}
+    config = {**FILES["qwen3-40960"], "max_position_embeddings": 32_768, "rope_scaling": rope}
+    found = read_config(config)
+    assert (found.claimed.tokens, found.trained.tokens) == (claimed, 32_768)
+    assert codes(found) == []
+    if factor > 1.0:
+        line = ropewalk.convert(config, "llamacpp").options
+        assert line is not None
+        # The converted file says 32,768, at which the server would stop.
+        assert f"--override-kv qwen3.context_length=int:{claimed}" in line
+        written = ropewalk.convert(config, "hf5").config
+        assert written is not None
+        assert written["max_position_embeddings"] == claimed
+    beyond = read_config({**config, "max_position_embeddings": 131_072})
+    assert beyond.claimed.tokens == 131_072
+
+
+@pytest.mark.parametrize("model_type", ["exaone4", "qwen3", "llama", "mixtral", "olmo2"])
+@pytest.mark.parametrize("kinds", [("sliding_attention",), ("sliding_attention", "full_attention")])
+def test_dictionaries_by_kind_are_written_as_one_where_the_class_takes_one_alone(
+    model_type: str, kinds: tuple[str, ...]
+) -> None:
+    rope = {"rope_type": "default", "rope_theta": 2e6}
+    nested = dict.fromkeys(kinds, rope)
+    if model_type != "exaone4":
+        # There the layers without a dictionary do rotate.
+        nested["full_attention"] = rope
+    config = {**FILES["exaone4-nested"], "model_type": model_type, "rope_parameters": nested}
+    written = ropewalk.convert(config, "hf5").config
+    assert written is not None
+    assert written["rope_parameters"] == rope
+    nested["full_attention"] = rope | {"rope_theta": 3e6}
+    with_two = {**config, "rope_parameters": {"sliding_attention": rope, **nested}}
+    if model_type != "exaone4":
+        with pytest.raises(ScheduleError, match="one schedule for all layers"):
+            ropewalk.convert(with_two, "hf5")
+
+
+@pytest.mark.parametrize(
+    "model_type",
+    [
+        *("deepseek_v32", "deepseek_v4", "glm_moe_dsa", "minimax_m3_vl_text", "inkling_text"),
+        *("inkling2_text", "inkling2_loop_text", "modernbert", "modernbert-decoder", "gpt_neo"),
+        *(
+            "lfm2",
+            "gemma3n_text",
+            "llama4_text",
+            "smollm3",
+            "cohere2_moe",
+            "minimax",
+            "molmo2_text",
+        ),
+        *("molmo2_text", "nemotron_h", "recurrent_gemma", "qwen3_next", "csm", "step3p7"),
+    ],
+)
+def test_what_a_class_writes_of_itself_has_no_key_that_is_not_read(model_type: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.AutoConfig.for_model(model_type).to_dict()
+    found = read_config(config)
+    assert [each.text for each in found.findings if each.code == "key-not-read"] == []
+    assert "unknown-model-type" not in {each.code for each in found.findings}
+
+
+@pytest.mark.parametrize("period", [2, 3, 4, 5])
+@pytest.mark.parametrize("window", [64, 128])
+def test_modernbert_s_decoder_takes_its_period_and_half_of_its_window(
+    period: int, window: int
+) -> None:
+    config = {
+        "model_type": "modernbert-decoder", "hidden_size": 64, "num_attention_heads": 4,
+        "num_hidden_layers": 10, "global_attn_every_n_layers": period, "local_attention": window,
+    }  # fmt: skip
+    by_name = {group.name: group for group in read_config(config).groups}
+    sliding = by_name["sliding attention"]
+    assert by_name["full attention"].layers == tuple(range(0, 10, period))
+    assert sliding.window == Window(window // 2)
+    words = ["full_attention" if i % 5 == 0 else "sliding_attention" for i in range(10)]
+    stated = read_config({**config, "layer_types": words})
+    assert codes(stated) == []
+    assert stated.groups[0].layers == (0, 5)
+
+
+@pytest.mark.parametrize("turns", [[["global", "local"], 4], [["local", "local", "global"], 2]])
+@pytest.mark.parametrize("window", [128, 256])
+def test_gpt_neo_s_turns_of_words_are_read(turns: list[Any], window: int) -> None:
+    words = turns[0] * turns[1]
+    config = {
+        "model_type": "gpt_neo", "hidden_size": 64, "num_heads": 4, "num_layers": len(words),
+        "max_position_embeddings": 2048, "attention_types": [turns], "window_size": window,
+    }  # fmt: skip
+    by_name = {group.name: group for group in read_config(config).groups}
+    local = tuple(i for i, word in enumerate(words) if word == "local")
+    assert by_name["sliding attention"].layers == local
+    assert by_name["sliding attention"].window == Window(window)
+    with pytest.raises(ConfigError, match="a list of turns"):
+        read_config({**config, "attention_types": [["global", 4]]})
+
+
+def test_every_attending_layer_of_recurrent_gemma_has_its_window() -> None:
+    config = {
+        "model_type": "recurrent_gemma", "hidden_size": 64, "num_attention_heads": 4,
+        "num_hidden_layers": 8, "block_types": ["recurrent", "recurrent", "attention"],
+        "attention_window_size": 2048, "rope_theta": 10_000.0,
+    }  # fmt: skip
+    (group,) = (each for each, _ in read_config(config).rotary_groups())
+    assert (group.layers, group.window) == ((2, 5), Window(2048))
+
+
+def misspelt(key: str) -> list[str]:
+    middle = len(key) // 2
+    swapped = key[: middle - 1] + key[middle] + key[middle - 1] + key[middle + 1 :]
+    return [
+        key + "s" if not key.endswith("s") else key[:-1], key[:middle] + "x" + key[middle + 1 :],
+        key[:middle] + key[middle + 1 :], swapped, key.replace("_", "-", 1), key.upper(),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("num_hidden_layers", "max_position_embeddings", "rope_theta", "rope_scaling"),
+        *("num_attention_heads", "hidden_size"),
+    ],
+)
+def test_a_key_that_is_one_letter_from_one_that_is_absent_is_named(key: str) -> None:
+    config = FILES["llama31-v4"]
+    for given in misspelt(key):
+        if given == key:
+            continue
+        changed = {given if name == key else name: value for name, value in config.items()}
+        found = read_config(changed)
+        told = [each.text for each in found.findings if each.code == "key-misspelt"]
+        assert any(given in text and key in text for text in told), given
+    # A key more beside the right one is no slip.
+    assert "key-misspelt" not in codes(spec("llama31-v4", **{misspelt(key)[0]: config[key]}))
+
+
+@pytest.mark.parametrize("word", ["sliding_attentions", "Full_attention", "linear", "local"])
+def test_a_dictionary_under_a_word_that_names_no_kind_of_layer_is_a_warning(word: str) -> None:
+    rope = {**FILES["laguna-xs.2"]["rope_parameters"], word: {"rope_theta": 1e4}}
+    found = spec("laguna-xs.2", rope_parameters=rope)
+    (told,) = (each for each in found.findings if each.code == "unknown-rope-kind")
+    assert word in told.text
+
+
+def test_a_slip_within_the_list_of_layers_is_named() -> None:
+    linear = dict(FILES["kimi_linear"]["linear_attn_config"])
+    linear["full_attn_layer"] = linear.pop("full_attn_layers")
+    assert "key-misspelt" in codes(spec("kimi_linear", linear_attn_config=linear))

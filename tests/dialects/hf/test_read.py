@@ -56,7 +56,7 @@ REMARKS: list[tuple[str, str, dict[str, Any]]] = [
     ("mscale-ignored", "note", {"rope_scaling": {**YARN, "mscale": 1.0}}),
     (
         "original-length-ignored",
-        "warning",
+        "note",
         {"rope_scaling": {**LINEAR, "original_max_position_embeddings": 4096}},
     ),
     ("original-length-missing", "warning", {"rope_scaling": {"type": "yarn", "factor": 4.0}}),

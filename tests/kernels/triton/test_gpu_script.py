@@ -25,6 +25,7 @@ def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.heavy
 def test_a_rehearsal_runs_every_part_and_claims_no_time(tmp_path: Path) -> None:
     done = run("--rehearse", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr

@@ -42,7 +42,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory, smollm2_gguf: Path) -> Itera
             time.sleep(0.02)
         with pytest.MonkeyPatch.context() as patch:
             # Shorter ones do as well, and take a quarter of the time.
-            patch.setattr("ropewalk.proof.served.PROBES", (1, 60, 120))
+            patch.setattr("ropewalk.proof.endpoint.meeting.PROBES", (1, 60, 120))
             yield address.read_text().strip() + "/v1"
     finally:
         assert process.stdin is not None

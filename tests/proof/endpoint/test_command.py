@@ -102,7 +102,7 @@ def test_a_secret_in_an_address_is_refused(url: str) -> None:
 
 @pytest.mark.model
 def test_the_key_is_sent_and_is_nowhere_else(proxy: MakeProxy, tmp_path: Path) -> None:
-    through = proxy("ok", "ok", "ok", "ok", "500")
+    through = proxy("ok", "ok", "ok", "ok", "ok", "500")
     words = ("--lengths", "150", "--depths", "0,100", "--trials", "1", "--controls", "0")
     where = ("--sharing", "none", "--base-url", through.url, "--out", "run", "--csv", "rows.csv")
     code, out, err = ran(tmp_path, *words, *where, OPENAI_API_KEY=KEY)

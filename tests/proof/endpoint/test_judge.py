@@ -3,9 +3,8 @@ from dataclasses import replace
 import pytest
 
 from ropewalk.proof.cells import Answer, Cell, Outcome, Prompt
-from ropewalk.proof.endpoint.probe import Counting
+from ropewalk.proof.endpoint.judging import is_refusal, judge
 from ropewalk.proof.endpoint.replies import Reply, ScoredToken
-from ropewalk.proof.endpoint.subject import is_refusal, judge
 
 PROMPT = Prompt(
     cell=Cell(100, 0.5, 0),
@@ -21,9 +20,8 @@ PROMPT = Prompt(
 )
 
 
-def judged(reply: Reply, *, chat: bool = True) -> Answer:
-    whole = replace(reply, prompt_tokens=reply.prompt_tokens or 90)
-    return judge(whole, PROMPT, Counting(), chat=chat, most=24, own=90)
+def judged(reply: Reply, *, chat: bool = True, before: str = "text") -> Answer:
+    return judge(reply, replace(PROMPT, text=before), 90, chat=chat, most=24)
 
 
 @pytest.mark.parametrize(
@@ -34,20 +32,36 @@ def judged(reply: Reply, *, chat: bool = True) -> Answer:
         (Reply("It is 98908."), Outcome.MISS),
         (Reply(""), Outcome.EMPTY),
         (Reply(" \n", finish="length", completion_tokens=24), Outcome.EMPTY),
-        (Reply("<think>It may be 98909", finish="length"), Outcome.EMPTY),
+        (Reply("<think>It may be 98909", finish="length"), Outcome.THINKING),
+        (Reply("", thought="It may be 98909", finish="length"), Outcome.THINKING),
+        (Reply("", thought="It is 98909.", finish="stop"), Outcome.EMPTY),
+        (Reply("98909", thought="Or is it 12121?"), Outcome.HIT),
         (Reply("<think>12121?</think> 98909"), Outcome.HIT),
         (Reply("I'm sorry, but I can't help with that."), Outcome.REFUSED),
         (Reply("", refusal="No."), Outcome.REFUSED),
         (Reply("", finish="content_filter"), Outcome.REFUSED),
         (Reply("I cannot find a pass key in the report."), Outcome.MISS),
-        (Reply("98909", prompt_tokens=50), Outcome.TRUNCATED),
-        (Reply("", prompt_tokens=50, cached_tokens=48), Outcome.TRUNCATED),
         (Reply("98", finish="length", completion_tokens=2), Outcome.OVERFLOW),
         (Reply("98909", finish="length", completion_tokens=5), Outcome.HIT),
     ],
 )
 def test_every_reply_has_its_class(reply: Reply, outcome: Outcome) -> None:
     assert judged(reply).outcome is outcome
+
+
+def test_what_a_cut_prompt_got_for_an_answer_is_none() -> None:
+    for text in ("98909", "12121", "", "<think>"):
+        found = judge(Reply(text), PROMPT, 90, chat=True, most=24, cut=True)
+        assert found.outcome is Outcome.TRUNCATED
+
+
+def test_thinking_that_the_template_opened_is_none_of_the_answer() -> None:
+    opened = "Which?<|im_end|>\n<|im_start|>assistant\n<think>\n"
+    cut = Reply("The report says 98909", finish="length")
+    assert judged(cut, before=opened).outcome is Outcome.THINKING
+    assert judged(Reply("12121?</think>98909"), before=opened).outcome is Outcome.HIT
+    # A server that hands thinking over apart has closed it.
+    assert judged(Reply("98909", thought="So."), before=opened).outcome is Outcome.HIT
 
 
 @pytest.mark.parametrize(

@@ -114,11 +114,11 @@ def test_a_prompt_beyond_the_window_overflows_at_once_and_is_no_miss(
 
 
 FAULTS = [
-    *("drop", "ok", "500 garbage", "ok"),
+    *("drop", "ok", "500 garbage", "ok", "garbage"),
     *("half", "drop 500 garbage", "short", "delay", "429", "503 502 half short", "ok", "408"),
     *("garbage garbage", "500 delay", "drop drop"),
 ]
-"""Of the four probes, and of the prompts in the order in which they come."""
+"""Of the five probes, and of the prompts in the order in which they come."""
 
 
 def test_a_line_that_breaks_in_every_way_changes_nothing_in_the_table(
@@ -129,7 +129,7 @@ def test_a_line_that_breaks_in_every_way_changes_nothing_in_the_table(
 ) -> None:
     through = proxy(*FAULTS)
     proof = prove(at(replace(GRID, out=tmp_path / "run"), through.url, concurrency=2))
-    # Four probes and the eight prompts of the grid met all but three.
+    # Five probes and the eight prompts of the grid met all but three.
     assert len(through.faults) == 3
     assert not any(through.ahead.values())
     assert table(proof) == table(undisturbed)
@@ -139,7 +139,7 @@ def test_a_line_that_breaks_in_every_way_changes_nothing_in_the_table(
 def test_a_server_that_cuts_prompts_is_caught_and_nothing_of_it_is_a_miss(
     kept: str, proxy: MakeProxy, tmp_path: Path
 ) -> None:
-    """As Ollama cuts at its window, with status 200: only the count gives it away."""
+    """As Ollama cuts at its window, with status 200: the count tells, and the answers show it."""
 
     def cut(body: dict[str, Any]) -> dict[str, Any]:
         ids = body["prompt"]
@@ -148,14 +148,14 @@ def test_a_server_that_cuts_prompts_is_caught_and_nothing_of_it_is_a_miss(
             return body | {"prompt": parts[kept]}
         return body
 
-    settings = replace(GRID, lengths=(150, 220), trials=1, controls=0, out=tmp_path / "run")
+    settings = replace(GRID, lengths=(150, 400), trials=1, controls=0, out=tmp_path / "run")
     proof = prove(at(settings, proxy(change=cut).url))
     by_length = {
-        n: {row.answer.outcome for row in proof.rows if row.cell.length == n} for n in (150, 220)
+        n: {row.answer.outcome for row in proof.rows if row.cell.length == n} for n in (150, 400)
     }
-    assert by_length[220] == {Outcome.TRUNCATED}
+    assert by_length[400] == {Outcome.TRUNCATED}
     assert by_length[150] <= {Outcome.HIT, Outcome.MISS}
-    assert "At 220 tokens 2 of 2 prompts were cut by the server" in proof.summary.effective.sentence
+    assert "At 400 tokens 2 of 2 prompts were cut by the server" in proof.summary.effective.sentence
     assert proof.summary.facts["cut prompts"] == "2, of which the server read 180 tokens at most"
 
 
@@ -201,20 +201,19 @@ def test_answers_are_kept_one_by_one_and_the_same_call_asks_only_what_is_missing
     proof = prove(settings)
     assert table(proof) == table(undisturbed)
     # The probes, and each of the other prompts once.
-    assert len(through.bodies) - before == 4 + len(proof.rows) - len(kept)
+    assert len(through.bodies) - before == 5 + len(proof.rows) - len(kept)
 
 
-def test_in_nested_order_most_of_every_prompt_comes_from_the_servers_cache(
+def test_with_shared_beginnings_much_of_a_prompt_comes_from_the_servers_cache(
     llama: str, tmp_path: Path
 ) -> None:
     settings = replace(GRID, lengths=(200, 400), depths=(0.0, 0.5, 0.9), trials=1, out=tmp_path)
-    proof = prove(at(replace(settings, sharing=Sharing.NESTED), llama))
+    proof = prove(at(replace(settings, sharing=Sharing.PREFIX), llama))
     cached, tokens = cached_share(proof.rows)
     assert tokens > 0.95 * 3 * (200 + 400)
-    # One document of 400 tokens is read, and six questions.
-    assert cached / tokens > 0.65
-    assert [row.sharing for row in proof.rows] == [Sharing.NESTED] * 6
-    assert proof.summary.facts["calibration"].startswith("none at a server")
+    # What stands before the needles of depth 0.5 and 0.9 is read once.
+    assert cached / tokens > 0.25
+    assert [row.sharing for row in proof.rows] == [Sharing.PREFIX] * 6
     assert sum(row.tokens_read for row in proof.rows) == tokens - cached
     assert sum(row.answer.outcome is Outcome.HIT for row in proof.rows) >= 4
 
@@ -231,7 +230,7 @@ def test_a_salted_run_gets_nothing_from_a_cache(llama: str, tmp_path: Path) -> N
 def test_without_a_tokenizer_lengths_are_estimated_near_and_said_to_be(
     llama: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ropewalk.proof.served.ServerTokenizer.find", lambda *_: None)
+    monkeypatch.setattr("ropewalk.proof.endpoint.meeting.ServerTokenizer.find", lambda *_: None)
     settings = replace(GRID, lengths=(200,), trials=1, out=tmp_path / "run")
     proof = prove(at(settings, llama))
     counts = [json.loads(row.answer.details)["prompt_tokens"] for row in proof.rows]

@@ -10,8 +10,8 @@ import pytest
 from ropewalk.models.tokenizer import load_tokenizer
 from ropewalk.proof.cells import Cell
 from ropewalk.proof.endpoint.client import Client
+from ropewalk.proof.endpoint.counting import Counting
 from ropewalk.proof.endpoint.policy import RequestGate
-from ropewalk.proof.endpoint.probe import Counting
 from ropewalk.proof.endpoint.subject import ServedPrompts
 from ropewalk.proof.endpoint.tokenizers import Estimate, ServerTokenizer
 from ropewalk.proof.prompt import PromptMaker

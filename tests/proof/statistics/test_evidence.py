@@ -49,8 +49,8 @@ def test_fewer_documents_are_never_certain_and_say_how_many_it_takes() -> None:
     found = nested(rows_of(1024, ["HHHHH"] * 3) + rows_of(2048, ["HHHHH"] * 3), 3, bar=0.5)
     assert found.columns[0].pooled.low > 0.5
     assert (found.effective.certain, found.effective.possible) == (None, 2048)
-    assert found.effective.more_trials == 7
-    assert "Not enough documents to be certain of any length: about 7 more if it goes on so" in (
+    assert found.effective.more_trials == 2
+    assert "Not enough documents to be certain of any length: about 2 more if it goes on so" in (
         found.effective.sentence
     )
 
@@ -70,7 +70,7 @@ def test_the_same_answers_of_independent_prompts_are_judged_by_wilson() -> None:
 
 
 @pytest.mark.parametrize(("sharing", "kind"), [
-    ("none", Independent), ("prefix", Independent), ("nested", SharedDocuments),
+    ("none", Independent), ("prefix", Independent), ("branches", SharedDocuments),
 ])  # fmt: skip
 def test_only_nested_runs_share_documents(sharing: str, kind: type) -> None:
     assert isinstance(evidence_of(sharing), kind)

@@ -103,5 +103,5 @@ def test_as_many_further_trials_as_said_are_enough_and_one_fewer_is_not() -> Non
 
 def test_looks_are_chosen_by_name() -> None:
     assert evidence_of("none", looks="many") == Repeated(Independent())
-    assert evidence_of("nested", looks="many") == Repeated(SharedDocuments())
+    assert evidence_of("branches", looks="many") == Repeated(SharedDocuments())
     assert evidence_of("prefix") == Independent()

@@ -12,8 +12,9 @@ import torch
 from ropewalk.models.load import load
 from ropewalk.models.resolve import read_spec, resolve
 from ropewalk.models.rotary_tables import install
+from ropewalk.proof.branching import Branching
 from ropewalk.proof.cells import Cell, Sharing
-from ropewalk.proof.documents import DocumentMaker
+from ropewalk.proof.gapped import GappedMaker
 from ropewalk.proof.loss_by_position import Reader, evaluate
 from ropewalk.proof.loss_run import generated
 from ropewalk.proof.prompt import PromptMaker
@@ -21,7 +22,7 @@ from ropewalk.proof.subjects.branches import sharable
 from ropewalk.proof.subjects.local import LocalSubject, SharingLocal
 from ropewalk.proof.tokens import Tokens
 from ropewalk.rope.override import override
-from tests.proof.subjects.test_sharing import grid, same, shared
+from tests.proof.subjects.test_sharing import same, shared
 
 if TYPE_CHECKING:
     from ropewalk.models.load import LoadedModel
@@ -60,18 +61,23 @@ def gemma(gemma_path: Path, spec: PositionSpec) -> LoadedModel:
 def test_branches_beyond_the_window_answer_as_each_prompt_by_itself(
     gemma: LoadedModel, spec: PositionSpec
 ) -> None:
-    """The first fact has left the window where it is asked for, and later branches go back."""
+    """The first needle has left the window where it is asked for."""
     config = gemma.model.config.get_text_config()
     assert config.sliding_window == WINDOW
     assert set(config.layer_types) == {"sliding_attention", "full_attention"}
     lengths, depths = (540, 640), (0.0, 0.5)
-    assert sharable(gemma.model, spec, lengths, Sharing.NESTED).sharing is Sharing.NESTED
+    assert sharable(gemma.model, spec, lengths, Sharing.BRANCHES).sharing is Sharing.BRANCHES
     tokens = Tokens(gemma.tokenizer)
     single = PromptMaker(tokens, seed=2)
     alone = LocalSubject(gemma.model, tokens)
+    make = GappedMaker(single, lengths, depths)
+    cells = [Cell(length, depth, 0) for length, depth in ((540, 0.0), (640, 0.5))]
+    subject = Branching(SharingLocal(gemma.model, tokens))
+    for asked in subject.ask([[make(cell) for cell in cells]], lambda *_: True):
+        answer = alone.answer(single(asked.prompt.cell))
+        assert asked.answer.outcome is answer.outcome
+        assert asked.answer.log_probability == pytest.approx(answer.log_probability, abs=0.5)
     together = SharingLocal(gemma.model, tokens)
-    nested = grid(DocumentMaker(single, lengths, depths), lengths, depths)  # type: ignore[arg-type]
-    same(shared(together, nested), [alone.answer(prompt) for prompt in nested])
     beginnings = [single(Cell(540, depth, 0)) for depth in depths]
     same(shared(together, beginnings), [alone.answer(prompt) for prompt in beginnings])
 
@@ -79,7 +85,7 @@ def test_branches_beyond_the_window_answer_as_each_prompt_by_itself(
 def test_a_schedule_that_moves_with_the_length_is_not_shared_and_says_why(
     gemma: LoadedModel, spec: PositionSpec
 ) -> None:
-    found = sharable(gemma.model, override(spec, "dynamic:2"), [WINDOW, 40_000], Sharing.NESTED)
+    found = sharable(gemma.model, override(spec, "dynamic:2"), [WINDOW, 40_000], Sharing.BRANCHES)
     assert found.sharing is Sharing.NONE
     assert "the schedule (dynamic) changes with the length" in found.reason
     assert "at 40,000 tokens" in found.reason

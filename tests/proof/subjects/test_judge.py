@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 import torch
 
-from ropewalk.proof.cells import Cell, Prompt
-from ropewalk.proof.subjects.calls import Judge
+from ropewalk.proof.cells import Cell, Outcome, Prompt
+from ropewalk.proof.subjects.calls import Greedy, Judge, TeacherForced
 
 WORDS = ["</s>", "7", "s", ".", ",", " and", "\n", " The", "\u0301", "\ufffd"]
 
@@ -49,3 +49,44 @@ def test_a_value_ends_where_no_letter_digit_or_further_item_follows(
     assert is_hit("violin", follows) is one
     assert is_hit("violin, flute", follows) is several
     assert is_hit("violin", follows, chat=True) is (follows == "</s>")
+
+
+MARKED = [
+    "</s>",
+    "[THINK]",
+    "[/THINK]",
+    "52936",
+    "40718",
+    " It is ",
+    "analysis",
+    "assistant",
+    "final",
+]
+SPECIAL = {0, 1, 2}
+
+
+class Marked:
+    """Decodes ids of MARKED; as transformers does, without special tokens where they are no use."""
+
+    def decode(self, ids: list[int], *, special: bool = False) -> str:
+        return "".join(MARKED[i] for i in ids if special or i not in SPECIAL)
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        ([1, 3, 5, 4, 2, 5, 4, 0], Outcome.HIT),
+        ([1, 5, 4, 2, 5, 3, 0], Outcome.WRONG),
+        ([1, 3, 5, 4, 5, 4, 5, 4], Outcome.THINKING),
+        ([6, 5, 3, 7, 8, 5, 4, 0], Outcome.HIT),
+        ([6, 5, 3, 5, 4, 5, 4, 5], Outcome.THINKING),
+        ([5, 4, 0], Outcome.HIT),
+    ],
+)
+def test_a_model_run_here_may_think_in_special_tokens(said: list[int], outcome: Outcome) -> None:
+    prompt = Prompt(Cell(9, 0.0, 0), (1,), (4,), 0, 0.0, "key", "40718", ("52936",), "text", 8)
+    judge = Judge(cast("Any", Marked()), frozenset({0}), chat=True)
+    forced = TeacherForced(prompt, -1.0, (said[0], 0), 0)
+    answer = judge.answer(forced, Greedy(said, 8, frozenset({0})), 0.0)
+    assert answer.outcome is outcome
+    assert "</s>" not in answer.printed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -74,12 +75,12 @@ SMALL: dict[str, Any] = {"hidden_size": 48, "num_hidden_layers": 2, "vocab_size"
     ],
 )
 def test_recurrent_states_cannot_be_shared(config: Any, spec: PositionSpec) -> None:
-    found = sharable(model_of(config), spec, [512], Sharing.NESTED)
+    found = sharable(model_of(config), spec, [512], Sharing.BRANCHES)
     assert found.sharing is Sharing.NONE
     assert "cannot be taken back" in found.reason or "keeps" in found.reason
 
 
-@pytest.mark.parametrize("wanted", [Sharing.PREFIX, Sharing.NESTED])
+@pytest.mark.parametrize("wanted", [Sharing.PREFIX, Sharing.BRANCHES])
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_attention_with_and_without_windows_can(
     kind: str, wanted: Sharing, tiny_model: Callable[..., Any], spec: PositionSpec
@@ -91,9 +92,28 @@ def test_attention_with_and_without_windows_can(
     assert found.bytes == model.config.num_hidden_layers * 2 * 2 * 12 * 4
 
 
-def test_a_bias_made_from_lengths_can_branch_by_branch(spec: PositionSpec) -> None:
+def test_a_bias_made_from_lengths_shares_beginnings_and_takes_no_gaps(spec: PositionSpec) -> None:
     model = model_of(BloomConfig(hidden_size=48, n_layer=2, n_head=4, vocab_size=1200))
-    assert sharable(model, spec, [512], Sharing.NESTED).sharing is Sharing.NESTED
+    found = sharable(model, spec, [512], Sharing.BRANCHES)
+    assert found.sharing is Sharing.PREFIX
+    assert "does not take positions and a mask of its own" in found.reason
+
+
+def test_a_model_that_makes_masks_of_its_own_takes_no_gaps(
+    tiny_model: Callable[..., Any], spec: PositionSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sees every token, the needle of another branch too."""
+    model = tiny_model(initializer_range=0.2)
+    plain = model.forward
+
+    def heedless(*arguments: Any, attention_mask: Any = None, **rest: Any) -> Any:  # noqa: ARG001 - that is the point
+        return plain(*arguments, **rest)
+
+    heedless.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
+    monkeypatch.setattr(model, "forward", heedless)
+    found = sharable(model, spec, [512], Sharing.BRANCHES)
+    assert found.sharing is Sharing.PREFIX
+    assert "with a gap" in found.reason
 
 
 def test_a_model_that_answers_otherwise_behind_a_shared_text_is_found_out(
@@ -110,7 +130,7 @@ def test_a_model_that_answers_otherwise_behind_a_shared_text_is_found_out(
         return plain(input_ids, cache=held, position_ids=positions, **rest)
 
     monkeypatch.setattr(model, "forward", forgetful)
-    found = sharable(model, spec, [512], Sharing.NESTED)
+    found = sharable(model, spec, [512], Sharing.BRANCHES)
     assert found.sharing is Sharing.NONE
     assert "standard deviations from those of whole prompts" in found.reason
 

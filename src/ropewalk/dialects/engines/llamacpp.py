@@ -129,10 +129,10 @@ def before(given: Given) -> Effect | None:
 
     Of an architecture that is not known here nothing is said.
     """
-    known = ARCHITECTURES if given.from_gguf else ARCHITECTURE_OF
-    if given.model_type not in known:
-        whose = "its loader" if given.from_gguf else "its converter"
-        rule = f"what {whose} makes of {given.model_type} is not known here"
+    arch = given.model_type if given.from_gguf else ARCHITECTURE_OF.get(given.model_type)
+    if arch not in ARCHITECTURES:
+        whose = "converter" if arch is None else "loader"
+        rule = f"what its {whose} makes of {arch or given.model_type} is not known here"
         return Effect(None, rules=(rule,))
     if not given.from_gguf:
         return None

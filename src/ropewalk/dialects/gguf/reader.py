@@ -87,7 +87,7 @@ class _Reader:
         self.header = header
         self.keys = Keys.of(header)
         known = ARCHITECTURES.get(self.keys.arch)
-        self.facts = known or UNKNOWN_ARCHITECTURE
+        self.facts, self.known = known or UNKNOWN_ARCHITECTURE, known is not None
         self.context_length = self.keys.required_count("context_length")
         self.layers = self.keys.count("block_count", most=MOST_LAYERS) or 0
         self.scaling = ScalingReader(self.keys, self.facts, self.context_length)
@@ -271,6 +271,7 @@ class _Reader:
             rope_theta_source=source,
             rotary_dim_source=heads.rotary_dim_source,
             scaling_source=scaling_source,
+            layout_known=self.known,
         )
 
     def base(self, *, local: bool) -> tuple[float, str]:

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ropewalk.dialects.hf.layers import FULL, LINEAR, SLIDING, layer_count
-from ropewalk.dialects.values import Notes, Section
+from ropewalk.dialects.hf.unread import remark_on_slips
+from ropewalk.dialects.values import MAX_COUNT, Notes, Section
 
+_NEO, _NEO_TURNS = "attention_layers", "attention_types"
 _LISTED = ("layer_rope_theta", "rope_theta")
 """Keys that may hold a base for each layer; 0 means that a layer has no position."""
 
@@ -23,9 +25,12 @@ def by_layer(config: Section, notes: Notes) -> Section | None:
     Raises ConfigError for lists that do not fit the count of layers.
     """
     total = layer_count(config)
-    words = _words(config, total)
+    config = _windowed(config, total)
+    words = _words(config, total, notes)
     bases = _bases(config, words or _stated(config, total))
     if bases is None and (words is None or not config.has("swa_rope_theta")):
+        if words is None and config.has("attention_window_size"):
+            words = _stated(config, total)
         return None if words is None else _laid(config, words, None, notes)
     words = words or _stated(config, total)
     return _laid(config, words, _dictionaries(config, words, bases, notes), notes)
@@ -44,9 +49,12 @@ def _laid(
         values = {k: v for k, v in values.items() if k not in dropped}
         values["rope_parameters"] = dict(kinds)
     used = sorted(key for key in _OWN if config.has(key) and key in config.asked)
+    if not isinstance(config.values.get("rope_theta"), list | tuple):
+        # One base for all lists nothing.
+        used = [key for key in used if key != "rope_theta"]
     notes.note(
         "keys-by-layer",
-        f"{', '.join(config.name(key) for key in used)} states layers one by one or by a rule of "
+        f"{', '.join(config.name(key) for key in used)}: layers one by one, or by a rule of "
         "the model's own; it is read here as layer_types and as rope_parameters by kind of layer",
     )
     return replace(config, values=values)
@@ -55,11 +63,11 @@ def _laid(
 _OWN = (
     *("hybrid_layer_pattern", "attn_type_list", "linear_attn_config", "layer_group_size"),
     *("layer_rope_theta", "rope_theta", "swa_rope_theta", "partial_rotary_factors"),
-    "yarn_only_types",
+    *("yarn_only_types", _NEO, _NEO_TURNS, "attention_window_size"),
 )
 
 
-def _words(config: Section, total: int | None) -> tuple[str, ...] | None:
+def _words(config: Section, total: int | None, notes: Notes) -> tuple[str, ...] | None:
     """The kinds of layers by a key that only one code has."""
     for key, zero, one in (
         ("hybrid_layer_pattern", FULL, SLIDING),
@@ -71,8 +79,12 @@ def _words(config: Section, total: int | None) -> tuple[str, ...] | None:
             if set(flags) - {0, 1}:
                 raise config.wrong(key, "a list of 0 and 1, one for each layer,")
             return tuple(one if flag else zero for flag in flags[:total])
+    if _NEO in config.values or _NEO_TURNS in config.values:
+        return _neo_words(config, total)
     linear = config.section("linear_attn_config") if config.has("linear_attn_config") else None
     full = linear.counts("full_attn_layers") if linear is not None else None
+    if linear is not None:
+        remark_on_slips(linear, (), notes)
     if full is not None and linear is not None and total is not None:
         # Counted from 1.
         if max(full, default=1) > total:
@@ -82,6 +94,37 @@ def _words(config: Section, total: int | None) -> tuple[str, ...] | None:
     if group is not None and total is not None and not config.has("layer_types"):
         return tuple(FULL if (i + 1) % group == 0 else LINEAR for i in range(total))
     return None
+
+
+def _neo_words(config: Section, total: int | None) -> tuple[str, ...]:
+    """GPT-Neo's words for each layer, or turns of them, each with a count."""
+    listed = list(config.texts(_NEO) or ()) if config.has(_NEO) else []
+    turns = config.items(_NEO_TURNS) or ()
+    for turn in () if listed else turns:
+        if not isinstance(turn, list | tuple) or len(turn) != 2 or not isinstance(turn[0], list):
+            raise config.wrong(_NEO_TURNS, "a list of turns, each a list of words and a count,")
+        words, count = turn
+        if not isinstance(count, int) or not 0 < count <= MAX_COUNT:
+            raise config.wrong(_NEO_TURNS, "a list of turns, each a list of words and a count,")
+        listed += words * count
+    _check_length(config, _NEO if config.has(_NEO) else _NEO_TURNS, len(listed), total)
+    return tuple(SLIDING if word == "local" else FULL for word in listed[:total])
+
+
+def _windowed(config: Section, total: int | None) -> Section:
+    """With the window of a code that has a word of its own for it under the usual key."""
+    values = dict(config.values)
+    if config.has("window_size") and (_NEO in values or _NEO_TURNS in values):
+        values["sliding_window"] = config.take("window_size")
+    elif config.has("attention_window_size") and config.has("block_types"):
+        # RecurrentGemma: every layer that attends has the window.
+        turn = config.texts("block_types") or ()
+        listed = [turn[i % len(turn)] for i in range(total or len(turn))]
+        values["layer_types"] = [SLIDING if word == "attention" else word for word in listed]
+        values["sliding_window"] = config.take("attention_window_size")
+    else:
+        return config
+    return replace(config, values=values)
 
 
 def _stated(config: Section, total: int | None) -> tuple[str, ...]:

@@ -47,6 +47,15 @@ _GEMMA4 = RotaryFacts(
 )
 # Stated as a width, which one of the two classes reads (see the tests' list of defects).
 _MINIMAX = RotaryFacts(base=5e6, head_dim=128, partial_keys=("partial_rotary_factor", "rotary_dim"))
+_MODERNBERT = RotaryFacts(
+    base=160_000.0,
+    claimed=8192,
+    pattern=Every(3, ("global_attn_every_n_layers",), first=True),
+    window=128,
+    local=LocalRope("local_rope_theta", 10_000.0, scaled=True),
+    base_keys=("global_rope_theta",),
+    two_sided=True,
+)
 
 FACTS: dict[str, Facts] = {
     "gemma3_text": _GEMMA3,
@@ -104,15 +113,9 @@ FACTS: dict[str, Facts] = {
     ),
     "smollm3": RotaryFacts(base=2e6, claimed=32_768, pattern=Switched()),
     "llama4_text": RotaryFacts(base=500_000.0, claimed=131_072, layout="interleaved", head_dim=128),
-    "modernbert": RotaryFacts(
-        base=160_000.0,
-        claimed=8192,
-        pattern=Every(3, ("global_attn_every_n_layers",), first=True),
-        window=128,
-        local=LocalRope("local_rope_theta", 10_000.0, scaled=True),
-        base_keys=("global_rope_theta",),
-        two_sided=True,
-    ),
+    "modernbert": _MODERNBERT,
+    # The key of its pattern is none of its class's fields, and was not varied.
+    "modernbert-decoder": replace(_MODERNBERT, window=64, two_sided=False),
     "nomic_bert": RotaryFacts(
         base=1000.0,
         claimed=2048,

@@ -381,6 +381,9 @@ def read_window(
 def remark_on_unused_window(config: Section, layers: Layers, facts: Facts, notes: Notes) -> None:
     """A `sliding_window` that no layer uses."""
     windowed = (SLIDING, HYBRID_SLIDING, REFERENCE, SPARSE, HEAVY)
+    if any(kind.word in (SPARSE, HEAVY) for kind, _ in layers.groups):
+        # Beside the compressed keys these see a window.
+        config.take("sliding_window")
     if any(kind.word in windowed for kind, _ in layers.groups):
         return
     size = window_size(config, facts) if config.has("sliding_window") else None

@@ -67,12 +67,41 @@ def read_lengths(
         # Qwen's first files: the training length beside a larger maximum.
         trained = [named.pop("seq_length")]
     first = trained[0] if trained else Length.unknown(_no_trained_text())
+    meant = _by_factor(rope, claimed, notes) if rope_stated else None
+    under = [claimed] if meant is not None else []
+    if meant is not None:
+        # What remains under that key is the original length once more.
+        named = {k: v for k, v in named.items() if v.tokens != claimed.tokens}
+        claimed = meant
     claims = [length for length in named.values() if length.tokens != claimed.tokens]
     _remark_on_trained(trained, notes)
     _remark_on_claims(claimed, claims, notes)
     others = claims + [x for x in trained[1:] if x.tokens != first.tokens]
-    others += _tokenizer_length(tokenizer, claimed, notes)
+    others += under + _tokenizer_length(tokenizer, claimed, notes)
     return Lengths(claimed, first, tuple(others))
+
+
+def _by_factor(rope: Section, claimed: Length, notes: Notes) -> Length | None:
+    """The claim of a file whose yarn starts from the length that it claims: factor times that.
+
+    Qwen's cards add yarn and leave max_position_embeddings at the original length, and vLLM
+    multiplies the two (`_get_and_verify_max_len`).
+    """
+    kind = rope.text("rope_type") or rope.text("type")
+    original, factor = rope.length(ORIGINAL), rope.number("factor")
+    if kind != "yarn" or original is None or original != claimed.tokens or (factor or 0) <= 1:
+        return None
+    tokens = round(original * (factor or 1.0))
+    if tokens > MAX_LENGTH:
+        return None
+    notes.note(
+        "claim-by-factor",
+        f"{claimed.source} {claimed.tokens} is the length that yarn starts from, not the one that "
+        f"it is for: factor {factor:g} makes it {tokens}, as vLLM reckons; transformers and mlx-lm "
+        "rotate alike and name no other length",
+        f"write {tokens} under {claimed.source}, so that every engine takes it for the claim",
+    )
+    return Length(tokens, f"{rope.name('factor')} {factor:g} x {original}", stated=False)
 
 
 def _default_claim(facts: Facts, model_type: str) -> Length:

@@ -93,12 +93,13 @@ def _qwen(config: Section) -> LogRule | None:
 def _inkling(config: Section, facts: ContentBiasFacts) -> LogRule | None:
     """Queries, and the numbers that mix the relative bias, of layers without a window."""
     start = config.number("log_scaling_n_floor") or facts.log_floor
+    alpha = config.number("log_scaling_alpha", zero=True)
     if start is None:
         return None
     return LogRule(
         "by ratio",
         start=start,
-        scale=config.number("log_scaling_alpha", zero=True) or _ALPHA,
+        scale=_ALPHA if alpha is None else alpha,
         first=1,
         keys=_stated(config, "log_scaling_n_floor", "log_scaling_alpha"),
     )

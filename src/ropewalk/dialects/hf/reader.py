@@ -20,7 +20,13 @@ from ropewalk.dialects.hf.attention import (
 )
 from ropewalk.dialects.hf.by_layer import by_layer
 from ropewalk.dialects.hf.defaults import ContentFacts, Facts, LearnedFacts, RotaryFacts
-from ropewalk.dialects.hf.family import ConfigSource, Family, find_family, vocabulary_of
+from ropewalk.dialects.hf.family import (
+    TEXT_PARTS,
+    ConfigSource,
+    Family,
+    find_family,
+    vocabulary_of,
+)
 from ropewalk.dialects.hf.layers import (
     CROSS,
     HYBRID_SLIDING,
@@ -45,7 +51,7 @@ from ropewalk.dialects.hf.remarks import (
 from ropewalk.dialects.hf.rope import RopeKeys, read_axes, select_rope
 from ropewalk.dialects.hf.rotation import read_rotary
 from ropewalk.dialects.hf.second import read_dual_chunk, read_second
-from ropewalk.dialects.hf.unread import remark_on_unread
+from ropewalk.dialects.hf.unread import remark_on_slips, remark_on_unread
 from ropewalk.dialects.record import read_record
 from ropewalk.dialects.values import Notes, Section, load_json
 from ropewalk.errors import ConfigError, ScheduleError
@@ -122,6 +128,8 @@ def _read(
         spec = _rotary_spec(family, family.facts, tokenizer, notes)
     else:
         spec = _unrotated_spec(family, family.facts, tokenizer, notes)
+    inside = TEXT_PARTS if family.config.path == "" else ()
+    remark_on_slips(family.config, (*inside, "layer_types"), notes)
     remark_on_unread(family.config, notes, latent=family.latent)
     spec = replace(spec, findings=tuple(notes.findings))
     source = ConfigSource(

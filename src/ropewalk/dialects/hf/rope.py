@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from ropewalk.dialects.hf.defaults import LocalRope, RotaryFacts
 from ropewalk.dialects.values import Notes, Section
@@ -59,6 +60,9 @@ def select_rope(config: Section, facts: RotaryFacts, model_type: str, notes: Not
         notes.note("empty-rope-scaling", f"{old.path} is empty and says nothing")
         old = None
     nested = _nested(new, facts.labels) if new is not None else {}
+    for each in (old, new):
+        if each is not None:
+            _remark_on_kinds(each, facts.labels, notes)
     if old is not None and new is not None and new.values:
         _remark_on_both(config, old, new, notes)
     if facts.local is not None:
@@ -106,6 +110,20 @@ def _nested(rope: Section, labels: Mapping[str, str]) -> dict[str, Section | Non
     return found
 
 
+def _remark_on_kinds(rope: Section, labels: Mapping[str, str], notes: Notes) -> None:
+    """Dictionaries under a word that names no kind of layer."""
+    known = LAYER_KINDS | {*labels, *labels.values()}
+    for word, value in rope.values.items():
+        if isinstance(value, Mapping) and word not in known:
+            near = get_close_matches(str(word).lower(), sorted(known), 1, 0.8)
+            notes.warn(
+                "unknown-rope-kind",
+                f"{rope.name(str(word))} is a dictionary, and {word!r} names no kind of layer: "
+                "nothing reads it",
+                f"write {near[0]!r}, if that is meant" if near else "check the word",
+            )
+
+
 def _full_of(nested: Mapping[str, Section | None], flat: Section) -> Section:
     """The dictionary that stands for the whole: the full layers' one, or the flat one."""
     if not nested:
@@ -128,6 +146,8 @@ def _local_families(
     A `rope_scaling` is laid over the full layers' dictionary, and over the sliding ones' only
     where the family says so. Flat keys in `rope_parameters` are not read by these classes.
     """
+    # Of sliding layers, whether there are any or not.
+    config.take(local.key)
     flat = new is not None and bool(new.values) and not nested
     if flat and local.flat and old is None:
         old, flat = new, False

@@ -185,12 +185,15 @@ def _yarn(rope: Section, around: Surroundings) -> Scaling:
 def _llama3(rope: Section, around: Surroundings) -> Scaling:
     low, high = _needed(rope, "low_freq_factor"), _needed(rope, "high_freq_factor")
     if high == low:
-        around.notes.warn(
-            "llama3-hard-cut",
+        cut = (
             f"{rope.name('high_freq_factor')} {high:g} is not above low_freq_factor {low:g}: "
-            "frequencies are kept or divided with no blend between",
-            "Llama 3.1 has 1 and 4; check that the cut is meant",
+            "frequencies are kept or divided with no blend between"
         )
+        if around.model_type == "llama4_text":
+            around.notes.note("llama3-hard-cut", f"{cut}, as Llama 4's own files have it")
+        else:
+            remedy = "Llama 3.1 has 1 and 4; check that the cut is meant"
+            around.notes.warn("llama3-hard-cut", cut, remedy)
     return Llama3(_factor(rope, around), low, high, original_length(rope, around))
 
 
@@ -353,7 +356,7 @@ def _remark_on_keys(rope: Section, name: str, around: Surroundings) -> None:
     unread = sorted(str(k) for k, v in rope.values.items() if k not in read and v is not None)
     if ORIGINAL in unread:
         unread.remove(ORIGINAL)
-        around.notes.warn(
+        around.notes.note(
             "original-length-ignored",
             f"{rope.name(ORIGINAL)} has no effect: transformers' {name} does not read it"
             + (" and starts at max_position_embeddings" if name == "dynamic" else ""),

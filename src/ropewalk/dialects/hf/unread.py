@@ -6,7 +6,10 @@ A file of a code that is newer than these rules, or of a model's own, says what 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import takewhile
 
+from ropewalk.dialects.hf.layers import layer_count
 from ropewalk.dialects.values import Notes, Section, shown
 
 BEARS = re.compile(
@@ -25,26 +28,38 @@ BESIDE_KINDS = {
     "_sliding_window_pattern",
     "full_attention_interval",
     "global_attn_every_n_layers",
+    "full_attn_idxs",
     "layer_group_size",
+    "prefix_dense_sliding_window_pattern",
     "sliding_window_pattern",
 }
 """Keys that give the pattern of layers, and say nothing where `layer_types` lists them."""
 
 HARMLESS = {
+    "activation_sparsity_pattern": "of the feed-forward",
     "chunk_size": "of a layer with a state: how many tokens are computed at once",
     "mamba_chunk_size": "as chunk_size",
+    "full_attn_alpha_factor": "of the residual stream",
+    "full_attn_beta_factor": "of the residual stream",
+    "linear_attn_alpha_factor": "of the residual stream",
+    "linear_attn_beta_factor": "of the residual stream",
     "image_seq_length": "of an image's tokens",
     "max_length": "of generation",
     "max_new_tokens": "of generation",
     "max_source_positions": "of an encoder",
     "max_window_layers": "of a window that use_sliding_window turns off",
     "min_length": "of generation",
+    "loop_layer_index_end": "of layers that run several times, at the same positions",
+    "loop_layer_index_start": "of layers that run several times, at the same positions",
+    "mtp_layers_block_type": "of layers that predict further tokens",
     "mlp_layer_types": "of the feed-forward: dense or sparse",
     "offset_alibi": "of the code that BLOOM was trained with",
     "original_rope": "of ChatGLM's code, and true in every file",
     "position_embedding_type": "names an encoding that the family has anyway",
     "qk_nope_head_dim": "a width, of channels that are not rotated",
     "qk_rope_head_dim": "a width, which the head's own says too",
+    "num_sliding_attention_heads": "a width of sliding layers",
+    "rel_l2_clip_threshold": "of the size of the numbers that mix a bias",
     "rotary": "GPT-J's, which always rotates",
     "swa_num_attention_heads": "a width of sliding layers",
     "swa_num_key_value_heads": "a width of sliding layers",
@@ -69,6 +84,10 @@ def remark_on_unread(config: Section, notes: Notes, *, latent: bool) -> None:
             continue
         if key in BESIDE_KINDS and config.has("layer_types"):
             continue
+        if key == "no_rope_layer_interval" and config.has("no_rope_layers"):
+            continue
+        if key == "rope_scaling_layers" and _all_of(value, layer_count(config)):
+            continue
         if key == "partial_rotary_factor" and (latent or config.has("rope_parameters")):
             # Latent attention rotates the channels of qk_rope_head_dim; dictionaries have a share
             # of their own.
@@ -81,6 +100,49 @@ def remark_on_unread(config: Section, notes: Notes, *, latent: bool) -> None:
             "position, layers, windows or lengths",
             "look in the model's code for what it does with this key",
         )
+
+
+def remark_on_slips(config: Section, known: Iterable[str], notes: Notes) -> None:
+    """Warn of a key that was not read and is one letter away from a known one that is absent.
+
+    `known`: keys that are looked for besides those that were asked of `config`.
+    """
+    wanted = [key for key in {*config.asked, *known} if key not in config.values]
+    for key in config.values:
+        if key in config.asked or not isinstance(key, str) or len(key) < SHORTEST:
+            continue
+        near = sorted(each for each in wanted if len(each) >= SHORTEST and _a_slip(key, each))
+        if near:
+            notes.warn(
+                "key-misspelt",
+                f"{config.name(key)} is no key that is read here; {near[0]} is one, and the file "
+                "does not have it",
+                f"write {near[0]}, if that is meant",
+            )
+
+
+SHORTEST = 6
+"""Letters of a key; shorter ones are alike by chance."""
+
+
+def _a_slip(given: str, meant: str) -> bool:
+    """Whether one letter too many, too few, wrong or swapped, or another case, is between two."""
+    given, meant = given.lower().replace("-", "_"), meant.lower()
+    if given == meant:
+        return True
+    if abs(len(given) - len(meant)) > 1:
+        return False
+    alike = (a == b for a, b in zip(given, meant, strict=False))
+    start = sum(takewhile(bool, alike))
+    ends = {(given[start + 1 :], meant[start:]), (given[start:], meant[start + 1 :])}
+    ends.add((given[start + 1 :], meant[start + 1 :]))
+    swapped = given[start : start + 2] == meant[start : start + 2][::-1]
+    return any(a == b for a, b in ends) or (swapped and given[start + 2 :] == meant[start + 2 :])
+
+
+def _all_of(value: object, total: int | None) -> bool:
+    """Whether a list names every layer."""
+    return isinstance(value, list | tuple) and list(value) == list(range(total or 0))
 
 
 def _repeats(config: Section, key: str) -> bool:

@@ -12,6 +12,9 @@ def window_size(config: Section, facts: Facts) -> int | None:
     if isinstance(facts, ContentBiasFacts) and "sliding_window_size" in config.values:
         key = "sliding_window_size"
     stated = config.count(key, MAX_LENGTH, least=0)
+    if key == "local_attention" and config.values.get("sliding_window") == (stated or 0) // 2:
+        # The class writes its half beside it.
+        config.take("sliding_window")
     if stated == 0:
         # Published files use 0 for "none".
         return None

@@ -16,6 +16,7 @@ from ropewalk.dialects.hf.defaults import Facts, LearnedFacts, RotaryFacts
 from ropewalk.dialects.hf.family import ConfigSource, Family
 from ropewalk.dialects.hf.layers import SLIDING, read_layers
 from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS, CONVERTER_LENGTH, ORIGINAL
+from ropewalk.dialects.hf.measured import nested_outcome
 from ropewalk.dialects.hf.reader import read_again
 from ropewalk.dialects.hf.rope import SHARE, section_keys, select_rope
 from ropewalk.dialects.hf.terms import PARAMETERS, Terms, terms_of
@@ -96,6 +97,10 @@ def _written(
     if trained.stated and trained.tokens is not None and found.trained.tokens != trained.tokens:
         text[ORIGINAL] = trained.tokens
         found = read_again(source, whole)
+    under_key = {each.tokens for each in found.other_lengths if each.stated}
+    if not found.claimed.stated and spec.claimed.tokens in under_key:
+        # The key says it; a reader makes a longer claim of it by the factor of yarn.
+        spec = replace(spec, claimed=found.claimed)
     require_same(spec, found, dialect)
     return found
 
@@ -182,7 +187,10 @@ class _Writer:
             kind: self._kept(kind, rotary) | self._share(kind, rotary)
             for kind, rotary in kinds.items()
         }
+        # Where a class knows nothing of dictionaries by kind of layer, one has to do for all.
+        known = nested_outcome(self.family.model_type) in ("", "computed")
         nested = self.facts.local is not None or bool(self.keys.by_kind or self.by_default)
+        nested = nested and (known or not self.keys.by_kind)
         self._remove()
         by_kind = {k: self._terms(k, rotary) for k, rotary in kinds.items()}
         if nested and self.version == 5:

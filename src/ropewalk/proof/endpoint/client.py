@@ -8,23 +8,32 @@ leaves here has it taken out.
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
 from ropewalk.errors import EndpointError, MissingPartError, UsageError
 from ropewalk.proof.endpoint.policy import (
+    BUSY,
     LONGEST_OBEYED,
     TRIES,
     RequestGate,
-    Retry,
     backoff,
-    judge_status,
     retry_after,
 )
-from ropewalk.proof.endpoint.replies import BadReplyError, Reply, read_reply
+from ropewalk.proof.endpoint.refusals import (
+    Consequence,
+    Refusal,
+    Sent,
+    is_rate,
+    judge_refusal,
+    named_parameters,
+    read_refusal,
+)
+from ropewalk.proof.endpoint.replies import BadReplyError, ErrorInsideError, Reply, read_reply
 
 KEY = "OPENAI_API_KEY"
 _NO_KEY = "none"
@@ -35,8 +44,27 @@ class PromptTooLongError(Exception):
     """The server says that the prompt does not fit; its words."""
 
 
+class ThrottledError(Exception):
+    """The server's rate does not let one such prompt through; its words."""
+
+
+class ParameterRefusedError(Exception):
+    """A parameter is not taken: `names` of ours that `refusal` names."""
+
+    def __init__(self, told: str, names: Sequence[str], refusal: Refusal) -> None:
+        super().__init__(told)
+        self.names, self.refusal = names, refusal
+
+
 class RejectedError(Exception):
-    """A request that never brought an answer, though the server is there; why."""
+    """A request that never brought an answer, though the server is there; why.
+
+    `unexplained`: it was refused, and may be for its length. `early`: not all tries were made.
+    """
+
+    def __init__(self, told: str, *, unexplained: bool = False, early: bool = False) -> None:
+        super().__init__(told)
+        self.unexplained, self.early = unexplained, early
 
 
 class NoSuchPlaceError(EndpointError):
@@ -77,14 +105,26 @@ class Client:
             timeout=timeout,
         )
 
-    def ask(self, api: str, body: Mapping[str, Any], tokens: int, tries: int = TRIES) -> Reply:
+    def ask(
+        self,
+        api: str,
+        body: Mapping[str, Any],
+        sent: Sent,
+        tries: int = TRIES,
+        *,
+        doubt: bool = False,
+    ) -> Reply:
         """Send `body` to "completions" or "chat/completions" until it is answered.
 
-        `tokens` is what the request counts against the rate of tokens. Raises EndpointError for
-        what would befall every request, PromptTooLongError, ServerGoneError when nothing can be
-        reached, and RejectedError for everything else.
+        `sent` is what the request counts against the rate of tokens. With `doubt` it is longer
+        than any that was answered, so that a refusal may be about its length: then one more try
+        is all that is made of what the server does not explain.
+
+        Raises EndpointError for what would befall every request, PromptTooLongError,
+        ThrottledError, ParameterRefusedError, ServerGoneError when nothing can be reached, and
+        RejectedError for everything else.
         """
-        return self._again(lambda: self._send(api, body), tokens, tries)
+        return self._again(lambda: self._send(api, body), body, sent, tries, doubt=doubt)
 
     def get(self, path: str) -> Any:
         """What a GET of `path`, below the base URL, or below the server for "/...", says.
@@ -106,8 +146,7 @@ class Client:
 
     def clean(self, text: str) -> str:
         """The text without the key."""
-        key = os.environ.get(KEY, "")
-        return text.replace(key, "[key]") if key else text
+        return masked(text, os.environ.get(KEY, ""))
 
     def _place(self, path: str) -> str:
         if not path.startswith("/"):
@@ -120,7 +159,10 @@ class Client:
         if api == "chat/completions":
             raw = self._client.chat.completions.with_raw_response  # type: ignore[assignment]
         begun = time.perf_counter()
-        response = raw.create(**body)
+        # Of its own parameters the client would refuse some, and hand a stream over unread.
+        named = {name: body[name] for name in _NAMED if name in body}
+        rest = {name: value for name, value in body.items() if name not in named}
+        response = raw.create(**named, extra_body=rest)
         return read_reply(str(response.text), time.perf_counter() - begun)
 
     def _aside(self, send: Callable[[], Any]) -> Any:
@@ -130,7 +172,7 @@ class Client:
             try:
                 return send()
             except openai.APIStatusError as error:
-                if judge_status(error.status_code, "") is not Retry.AGAIN or tries == 3:
+                if error.status_code not in BUSY or tries == 3:
                     return None
             except openai.APIConnectionError as error:
                 if tries == 3:
@@ -140,11 +182,19 @@ class Client:
             self._pause(backoff(tries, self._random))
         return None
 
-    def _again(self, send: Callable[[], Reply], tokens: int, most: int) -> Reply:
+    def _again(
+        self,
+        send: Callable[[], Reply],
+        body: Mapping[str, Any],
+        sent: Sent,
+        most: int,
+        *,
+        doubt: bool,
+    ) -> Reply:
         openai = self._openai
-        gone, last = False, ""
+        gone, last, verdict = False, "", Consequence.AGAIN
         for tries in range(1, most + 1):
-            self._gate.enter(tokens)
+            self._gate.enter(sent.tokens + sent.most)
             if self._gate.stop.is_set():
                 break
             pause: float | None = None
@@ -155,14 +205,24 @@ class Client:
             except openai.APIConnectionError as error:
                 gone, last = True, self._connection(error)
             except openai.APIStatusError as error:
-                gone, last = False, self._status(error)
                 pause = retry_after(error.response.headers)
+                refusal = read_refusal(
+                    int(error.status_code), str(error.response.text), waits=pause is not None
+                )
+                gone, last = False, self._refused(refusal, body, sent, tries, doubt=doubt)
+                if is_rate(refusal):
+                    verdict = Consequence.TOO_MUCH if refusal.status != 429 else Consequence.AGAIN
+                    self._gate.close(min(pause or 0.0, LONGEST_OBEYED))
+            except ErrorInsideError as error:
+                gone, last = False, self._refused(error.refusal, body, sent, tries, doubt=doubt)
             except BadReplyError as error:
                 gone, last = False, self.clean(str(error))
             if tries < most:
                 self._pause(pause if pause is not None else backoff(tries, self._random))
         if self._gate.stop.is_set():
             raise RejectedError("the run was stopped")
+        if verdict is Consequence.TOO_MUCH:
+            raise ThrottledError(last)
         raise (ServerGoneError if gone else RejectedError)(last)
 
     def _pause(self, seconds: float) -> None:
@@ -174,25 +234,37 @@ class Client:
             )
         self._gate.sleep(seconds)
 
-    def _status(self, error: Any) -> str:
+    def _refused(
+        self, refusal: Refusal, body: Mapping[str, Any], sent: Sent, tries: int, *, doubt: bool
+    ) -> str:
         """Why to send again. Raises what ends the request, or the run."""
-        said = _words(error)
-        status = int(error.status_code)
-        verdict = judge_status(status, said)
-        told = self.clean(f"{self.url} says {status}: {said[:300]}")
-        if verdict is Retry.TOO_LONG:
-            raise PromptTooLongError(told) from error
-        if verdict is Retry.STOP:
-            if status in (401, 403):
-                # What a server says about a wrong key may hold a part of it.
-                raise EndpointError(f"{self.url} says {status}: {_REASONS[status]}") from error
-            kind = NoSuchPlaceError if status in (404, 405, 501) else EndpointError
-            raise kind(f"{told}; {_REASONS[status]}") from error
-        if verdict is Retry.REJECTED:
-            raise RejectedError(told) from error
-        if status == 429:
-            self._gate.close(min(retry_after(error.response.headers) or 0.0, LONGEST_OBEYED))
+        status = refusal.status
+        verdict = judge_refusal(refusal, sent, body)
+        told = self.clean(f"{self.url} says {status}: {refusal.said[:300]}")
+        # What a server breaks on may pass by itself, once.
+        broke = status >= 500 or status == 200
+        if verdict is Consequence.TOO_LONG and (tries > 1 or not broke):
+            raise PromptTooLongError(told)
+        if verdict is Consequence.TOO_MUCH:
+            raise ThrottledError(told)
+        if verdict is Consequence.PARAMETER:
+            raise ParameterRefusedError(told, named_parameters(refusal, body), refusal)
+        if verdict is Consequence.STOP and not (doubt and status in _DOUBTFUL):
+            self._stop(refusal, told)
+        if verdict in (Consequence.REJECTED, Consequence.STOP) and not (
+            broke and (tries == 1 or not doubt)
+        ):
+            raise RejectedError(told, unexplained=True, early=broke or verdict is Consequence.STOP)
         return told
+
+    def _stop(self, refusal: Refusal, told: str) -> None:
+        """Raise what ends the run."""
+        status = refusal.status
+        if status in (401, 403):
+            # What a server says about a wrong key may hold a part of it.
+            raise EndpointError(f"{self.url} says {status}: {_REASONS[status]}")
+        kind = NoSuchPlaceError if status in (404, 405, 501) else EndpointError
+        raise kind(f"{told}; {_REASONS[status]}")
 
     def _connection(self, error: BaseException) -> str:
         cause: BaseException = error
@@ -212,14 +284,31 @@ _REASONS = {
 }
 
 
-def _words(error: Any) -> str:
-    """What the body of an error says, on one line."""
-    body = error.body
-    if isinstance(body, dict):
-        parts = [str(body[name]) for name in ("message", "type", "code") if body.get(name)]
-        if parts:
-            return " ".join(" ".join(parts).split())
-    return " ".join(str(body or error.message).split())
+_NAMED = ("model", "prompt", "messages")
+_DOUBTFUL = frozenset({403, 404, 405, 501})
+"""Statuses that end a run, unless shorter prompts were answered at the same place."""
+_SECRET = 16
+"""Characters from which on no word of a message is as long as the key by chance."""
+
+
+def masked(text: str, key: str) -> str:
+    """The text without the key, and with all of its words.
+
+    A short key is masked where it stands by itself, and one that may be a word only where a key is
+    spoken of: in quotes, or behind "key", "token", "bearer" or a colon.
+    """
+    if not key:
+        return text
+    if len(key) >= _SECRET:
+        return text.replace(key, "[key]")
+    alone = rf"(?<![^\W_]){re.escape(key)}(?![^\W_])"
+    if not key.isalpha():
+        return re.sub(alone, "[key]", text)
+    spoken_of = (
+        rf"(?i:(\b(?:key|token|bearer)\b[\s:=]*(?:is |was |provided[:\s]*)?|[:=]\s*))(?-i:{alone})"
+    )
+    quoted = rf"([\"'`]){alone}(?=[\"'`])"
+    return re.sub(quoted, r"\1[key]", re.sub(spoken_of, r"\1[key]", text))
 
 
 def checked_url(url: str) -> str:

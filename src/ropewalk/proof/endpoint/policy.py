@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from enum import StrEnum
 from random import Random
 
 WINDOW = 60.0
@@ -101,40 +100,8 @@ LONGEST_PAUSE = 30.0
 LONGEST_OBEYED = 600.0
 """Seconds; a server that asks for more is busy for good."""
 
-_SENT_AGAIN = frozenset({408, 409, 425, 429})
-_TOO_LONG = re.compile(
-    r"context.{0,30}(length|size|window|limit)|(length|size|window|limit).{0,30}context"
-    r"|maximum.{0,20}(tokens|sequence|model) ?(length|len)?|max_model_len|max_new_tokens"
-    r"|(prompt|input|request).{0,40}(too long|too large|too many tokens)"
-    r"|too many (input |prompt )?tokens|exceed.{0,40}(token|context)",
-    re.I | re.DOTALL,
-)
-
-
-class Retry(StrEnum):
-    """What an HTTP status amounts to."""
-
-    AGAIN = "again"
-    """It may pass: send the same request again after a pause."""
-    TOO_LONG = "too long"
-    """The prompt does not fit, and never will."""
-    STOP = "stop"
-    """Every request would end like this: no key, no such model, no such address."""
-    REJECTED = "rejected"
-    """This request is not taken; another one may be."""
-
-
-def judge_status(status: int, said: str) -> Retry:
-    """What to do about a reply of `status` (400 and up) whose body says `said`."""
-    if status in (400, 413, 422) and _TOO_LONG.search(said):
-        return Retry.TOO_LONG
-    if status == 429 and "insufficient_quota" in said:
-        return Retry.STOP
-    if status in (401, 402, 403, 404, 405, 501):
-        return Retry.STOP
-    if status in _SENT_AGAIN or status >= 500:
-        return Retry.AGAIN
-    return Retry.REJECTED
+BUSY = frozenset({408, 409, 425, 429, *range(500, 600)} - {501})
+"""Statuses of a server, or of what stands before it, that may answer a little later."""
 
 
 def backoff(tries: int, random: Random) -> float:

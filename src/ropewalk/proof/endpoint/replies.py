@@ -14,11 +14,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ropewalk.proof.cells import Answer, Outcome, Row
+from ropewalk.proof.endpoint.refusals import Refusal, refusal_of
+from ropewalk.proof.thinking import is_thinking
 from ropewalk.short import short
 
 
 class BadReplyError(ValueError):
     """A reply with status 200 that is not what was asked for: garbage, or cut off."""
+
+
+class ErrorInsideError(ValueError):
+    """A reply with status 200 that holds an error in place of an answer, or behind half of one."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.said)
+        self.refusal = refusal
 
 
 @short
@@ -37,8 +47,9 @@ class Reply:
     """What a server answered.
 
     `finish` is its finish_reason ("" when it gives none), `refusal` what it declined with (None
-    when it did not). Counts are its `usage`, None where it does not say. `tokens` is empty where
-    it gives no log-probabilities. `seconds` is the time from sending to the last byte.
+    when it did not), `thought` what it hands over as thinking, apart from the text. Counts are its
+    `usage`, None where it does not say. `tokens` is empty where it gives no log-probabilities.
+    `seconds` is the time from sending to the last byte.
     """
 
     text: str
@@ -49,39 +60,140 @@ class Reply:
     completion_tokens: int | None = None
     tokens: tuple[ScoredToken, ...] = field(default=())
     seconds: float = 0.0
+    thought: str = ""
 
 
 def read_reply(body: str, seconds: float = 0.0) -> Reply:
-    """The reply in a body of JSON. Raises BadReplyError for anything that is none."""
+    """The reply in a body of JSON, or of events with JSON in them.
+
+    Raises BadReplyError for anything that is none, ErrorInsideError for an error with status 200.
+    """
+    if body.lstrip()[:6] in ("data: ", "data:{", "event:") or body.lstrip().startswith(":"):
+        return _read(_joined(body), seconds)
     try:
         document = json.loads(body)
     except ValueError as error:
         raise BadReplyError(f"the reply is not JSON but begins {body[:60]!r}") from error
+    return _read(document, seconds)
+
+
+def _read(document: Any, seconds: float) -> Reply:
     choices = document.get("choices") if isinstance(document, dict) else None
     first = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(first, dict):
-        raise BadReplyError(f"the reply holds no choices but is {body[:60]!r}")
+        if isinstance(document, dict) and (said := _error_of(document)):
+            raise ErrorInsideError(refusal_of(_status(said), said))
+        raise BadReplyError(f"the reply holds no choices but is {str(document)[:60]!r}")
+    if (said := _error_of(first) or _error_of(document)) or first.get("finish_reason") == "error":
+        said = said or "the server broke off with finish_reason error"
+        raise ErrorInsideError(refusal_of(_status(said), said, midway=True))
     message = first.get("message")
     holder = message if isinstance(message, dict) else first
-    text = holder.get("content" if holder is message else "text")
-    if text is not None and not isinstance(text, str):
-        raise BadReplyError(f"the reply's text is {str(text)[:60]!r}")
-    if text is None and holder is first:
+    given = holder.get("content" if holder is message else "text")
+    if given is None and holder is first:
         raise BadReplyError("the reply's first choice has no text")
+    text, thought = _texts_of(given)
     refusal = holder.get("refusal")
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
+    thoughts = [holder.get(name) for name in ("reasoning_content", "reasoning", "thinking")]
     return Reply(
-        text=text or "",
+        text=text,
         finish=str(first.get("finish_reason") or ""),
         refusal=refusal if isinstance(refusal, str) and refusal else None,
-        prompt_tokens=_count(usage.get("prompt_tokens")),
+        # No prompt has none.
+        prompt_tokens=_count(usage.get("prompt_tokens")) or None,
         cached_tokens=_count(details.get("cached_tokens")) if isinstance(details, dict) else None,
         completion_tokens=_count(usage.get("completion_tokens")),
         tokens=_scored(first.get("logprobs")),
         seconds=seconds,
+        thought=thought or next((t for t in thoughts if isinstance(t, str) and t), ""),
     )
+
+
+def _error_of(holder: Mapping[str, Any]) -> object:
+    """The error that stands in a place of a reply, None where there is none."""
+    found = holder.get("error") or holder.get("errors")
+    if found is None and holder.get("object") == "error":
+        found = dict(holder)
+    return found or None
+
+
+def _status(said: object) -> int:
+    """The status that an error with status 200 names, else 200."""
+    for name in ("code", "status", "status_code"):
+        value = said.get(name) if isinstance(said, Mapping) else None
+        digits = str(value) if isinstance(value, int | str) else ""
+        if digits.isdecimal() and 400 <= int(digits[:4]) < 600:
+            return int(digits)
+    return 200
+
+
+def _texts_of(given: object) -> tuple[str, str]:
+    """The text of an answer, and its thinking: content as a text, or as a list of blocks.
+
+    Raises BadReplyError for what is neither.
+    """
+    if given is None or isinstance(given, str):
+        return given or "", ""
+    if not isinstance(given, list):
+        raise BadReplyError(f"the reply's text is {str(given)[:60]!r}")
+    text, thought = "", ""
+    for block in given:
+        inner, deeper = _block(block)
+        text, thought = text + inner, thought + deeper
+    return text, thought
+
+
+def _block(block: object) -> tuple[str, str]:
+    if isinstance(block, str):
+        return block, ""
+    if not isinstance(block, Mapping):
+        raise BadReplyError(f"a block of the reply is {str(block)[:60]!r}")
+    kind = str(block.get("type") or "text")
+    held = next(
+        (block[name] for name in ("text", "content", "value", kind, "thinking") if block.get(name)),
+        "",
+    )
+    if isinstance(held, Mapping):
+        held = [held]
+    text, thought = _texts_of(held)
+    if "text" in kind:
+        return text, thought
+    return ("", text + thought) if is_thinking(kind) else ("", "")
+
+
+def _joined(body: str) -> dict[str, Any]:
+    """The pieces of a streamed reply as one document. Raises BadReplyError, ErrorInsideError."""
+    whole: dict[str, Any] = {}
+    first: dict[str, Any] = {}
+    text: dict[str, str] = {}
+    for line in body.splitlines():
+        said = line.removeprefix("data:").strip()
+        if not line.startswith("data:") or said in ("", "[DONE]"):
+            continue
+        try:
+            event = json.loads(said)
+        except ValueError as error:
+            raise BadReplyError(f"an event is not JSON but begins {said[:60]!r}") from error
+        if not isinstance(event, dict):
+            raise BadReplyError(f"an event is {said[:60]!r}")
+        choices = event.pop("choices", None) or [{}]
+        piece = choices[0] if isinstance(choices[0], dict) else {}
+        delta = piece.pop("delta", None) or piece.pop("message", None) or piece
+        for name in ("content", "text", "reasoning_content", "reasoning", "refusal"):
+            if isinstance(delta.get(name), str | list):
+                text[name] = text.get(name, "") + _texts_of(delta[name])[0]
+        first |= {name: each for name, each in piece.items() if each is not None and name != "text"}
+        whole |= {name: each for name, each in event.items() if each is not None}
+    if not text and "error" not in whole and not first:
+        raise BadReplyError(f"the events of the reply hold no text: {body[:60]!r}")
+    if "text" in text:
+        return whole | {"choices": [first | {"text": text["text"]}]}
+    if not first and "error" in whole:
+        return whole
+    return whole | {"choices": [first | {"message": text}]}
 
 
 def _count(value: object) -> int | None:

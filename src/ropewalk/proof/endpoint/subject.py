@@ -1,29 +1,41 @@
 """One model at one or more servers: how it is asked, what is sent, and the answer that comes back.
 
-A reply to a prompt that the server cut is TRUNCATED whatever it says. A refusal is one that
-declines to act; "I cannot find it in the text" is an answer, and a wrong one.
+What is found out on the way is kept to: parameters that are refused, lengths that are, and whether
+a cache confuses the counts.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import re
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from secrets import randbelow
 from typing import Any
 
-from ropewalk.errors import ModelFileError, UsageError
+from ropewalk.errors import LengthError, ModelFileError, UsageError
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Prompt
-from ropewalk.proof.classify import classify, strip_thinking
-from ropewalk.proof.endpoint.client import Client, PromptTooLongError, RejectedError, checked_url
-from ropewalk.proof.endpoint.probe import CHAT, COMPLETIONS, ApiDialect, Counting
+from ropewalk.proof.endpoint.client import (
+    Client,
+    PromptTooLongError,
+    RejectedError,
+    ThrottledError,
+    checked_url,
+)
+from ropewalk.proof.endpoint.counting import Counting
+from ropewalk.proof.endpoint.cuts import CutCheck
+from ropewalk.proof.endpoint.dialect import CHAT, COMPLETIONS, ApiDialect, asked
+from ropewalk.proof.endpoint.judging import judge
+from ropewalk.proof.endpoint.limits import LengthLimits
+from ropewalk.proof.endpoint.plain_text import beginning, fresh_line, sentences
+from ropewalk.proof.endpoint.policy import TRIES
+from ropewalk.proof.endpoint.refusals import Sent
 from ropewalk.proof.endpoint.replies import Reply
+from ropewalk.proof.prompt import CHAT_ANSWER_TOKENS, PromptMaker
 from ropewalk.proof.tokens import Tokens
-from ropewalk.short import short
+from ropewalk.short import short, short_with
 
 PREFIX = "openai:"
 """Stands before the name of a model that a server has."""
@@ -108,132 +120,33 @@ def endpoint_settings(
     return None
 
 
-OPENINGS = (
-    "i can't",
-    "i cannot",
-    "i can not",
-    "i am unable to",
-    "i'm unable to",
-    "i am not able to",
-    "i'm not able to",
-    "i won't",
-    "i will not",
-    "i must decline",
-    "as an ai",
-)
-"""How a refusal begins, after an apology if there is one."""
-
-ACTS = """answer assist comply continue disclose discuss do engage fulfil fulfill give help provide
-reveal say share tell""".split()
-"""What is declined, directly behind the opening; what comes after tells nothing more."""
-
-_APOLOGY = re.compile(
-    r"(i'?m (very |so |really )?sorry|i am (very )?sorry|sorry|i apologi[sz]e|unfortunately)"
-    r"[,.!;:]*\s+((but|however),?\s+)?"
-)
-
-
-def is_refusal(text: str) -> bool:
-    """Whether an answer declines: OPENINGS, and behind most of them one of ACTS."""
-    plain = " ".join(text.replace("’", "'").lower().split())
-    plain = _APOLOGY.sub("", plain, count=1) if _APOLOGY.match(plain) else plain
-    for opening in OPENINGS:
-        if plain.startswith(opening):
-            rest = plain[len(opening) :].split()
-            return opening in ("as an ai", "i must decline") or (
-                bool(rest) and rest[0].strip(",.;:!") in ACTS
-            )
-    return False
-
-
-def judge(
-    reply: Reply, prompt: Prompt, counting: Counting, *, chat: bool, most: int, own: int
-) -> Answer:
-    """The answer that a reply is.
-
-    `most` is the number of tokens that it was allowed, `own` how many of our tokens were sent.
-    A reply that the end of the window cut short, and that is no HIT so far, is an
-    OVERFLOW: its answer did not fit.
-    """
-    said = strip_thinking(reply.text)
-    outcome = classify(said if chat else reply.text, prompt.value, prompt.distractors, chat=chat)
-    if counting.was_cut(own, reply.prompt_tokens, reply.cached_tokens):
-        outcome = Outcome.TRUNCATED
-    elif reply.refusal is not None or reply.finish == "content_filter":
-        outcome = Outcome.REFUSED
-    elif outcome is not Outcome.HIT and _window_ended(reply, most):
-        outcome = Outcome.OVERFLOW
-    elif not said:
-        outcome = Outcome.EMPTY
-    elif outcome is Outcome.MISS and is_refusal(said):
-        outcome = Outcome.REFUSED
-    score = _score(reply, prompt.value, chat=chat) if outcome is Outcome.HIT else None
-    printed = reply.text or reply.refusal or ""
-    return Answer(outcome, score, printed, reply.seconds, _details(reply, counting.expected(own)))
-
-
-def _window_ended(reply: Reply, most: int) -> bool:
-    """Whether the answer was cut though it had not used up what it was allowed."""
-    made = reply.completion_tokens
-    return reply.finish == "length" and made is not None and made < most
-
-
-def _score(reply: Reply, value: str, *, chat: bool) -> float | None:
-    """The log-probability of the tokens in which the value was said, None where not told.
-
-    In chat, of those that hold some of it; a base answer begins with it, and with white space
-    that belongs to it.
-    """
-    start = "".join(token.text for token in reply.tokens).find(value)
-    if start < 0:
-        return None
-    first = start if chat else 0
-    total, at = 0.0, 0
-    for token in reply.tokens:
-        if at < start + len(value) and at + len(token.text) > first:
-            total += token.log_probability
-        at += len(token.text)
-    return total
-
-
-def _details(reply: Reply, expected: int) -> str:
-    """What is kept beside the answer; numbers to four places."""
-    kept: dict[str, object] = {
-        "prompt_tokens": reply.prompt_tokens,
-        "expected_prompt_tokens": expected,
-        "cached_tokens": reply.cached_tokens,
-        "completion_tokens": reply.completion_tokens,
-        "finish_reason": reply.finish or None,
-    }
-    if reply.tokens:
-        kept["tokens"] = [
-            [each.text, _short(each.log_probability), {t: _short(p) for t, p in each.top}]
-            for each in reply.tokens
-        ]
-    return json.dumps({name: value for name, value in kept.items() if value is not None})
-
-
-def _short(number: float) -> float | str:
-    return round(number, 4) if number > float("-inf") else "-inf"
-
-
 _MARK = "<what the user says>"
 _MORE = 1
 """Tokens of a base answer beyond the value: what follows a number says whether it has ended."""
 _VAGUE_MORE = 8
 """The same where the value's tokens are only estimated."""
+_FEW = 8
+"""Tokens by which a server's own words may differ from what is due: it counts what it adds."""
 SALT_ROOM = 20
 """Tokens kept free for the salt: twelve digits, the words around them, and some to spare."""
 
 
-@short
-@dataclass(frozen=True, slots=True)
+CONFUSED = (
+    "{url} leaves out of its counts what its cache held: every prompt begins with a line of its "
+    "own from here on, as with --salt"
+)
+
+
+@short_with("model", "dialect")
+@dataclass(slots=True)
 class EndpointSubject:
     """Asks `model` through `dialect`; safe between threads.
 
     `counting` translates our tokens into the server's. `window` is the most tokens of prompt
     and answer as the server states it, None when it does not. `salt` puts a random first line
-    before every prompt, so that no cache helps.
+    before every prompt, so that no cache helps; it is put there from the time on that a cache is
+    found to confuse the counts, as `dialect` changes where a parameter is refused. `told` hears
+    of both. `limits` and `cuts` are what is known of the servers so far.
     """
 
     model: str
@@ -242,6 +155,16 @@ class EndpointSubject:
     counting: Counting = field(default_factory=Counting)
     window: int | None = None
     salt: bool = False
+    answer_tokens: int = CHAT_ANSWER_TOKENS
+    told: Callable[[str], None] = lambda _: None
+    limits: LengthLimits = field(init=False)
+    cuts: CutCheck = field(init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing known."""
+        self.limits = LengthLimits(self._neutral)
+        self.cuts = CutCheck(self.finds)
 
     @property
     def chat(self) -> bool:
@@ -261,19 +184,111 @@ class EndpointSubject:
         begun = time.perf_counter()
         content, own = self.content(prompt)
         most = self.most(prompt, own)
-        body = self.dialect.body(self.model, content, most)
-        expected = self.counting.expected(own)
+        outcome = Outcome.ERROR
         try:
-            reply = client.ask(self.dialect.api, body, expected + most)
+            reply = self._ask(client, content, own, most)
+            self._check_holds_answer(prompt)
+            cut = self._is_cut(client, prompt, own, reply)
         except PromptTooLongError as error:
-            return Answer(Outcome.OVERFLOW, None, str(error), time.perf_counter() - begun)
+            outcome, said = Outcome.OVERFLOW, str(error)
+        except ThrottledError as error:
+            outcome = Outcome.THROTTLED
+            said = f"{error}; that is a rate and no window: wait, or ask for shorter lengths"
         except RejectedError as error:
-            return Answer(Outcome.ERROR, None, str(error), time.perf_counter() - begun)
-        return judge(reply, prompt, self.counting, chat=self.chat, most=most, own=own)
+            said = str(error)
+        else:
+            counted = self.counting.whole(own, reply.prompt_tokens, reply.cached_tokens)
+            return judge(
+                replace(reply, prompt_tokens=counted),
+                prompt,
+                self.counting.expected(own),
+                chat=self.chat,
+                most=self.dialect.most(most) if self.dialect.limit else 0,
+                cut=cut,
+            )
+        return Answer(outcome, None, said, time.perf_counter() - begun)
 
-    def content(self, prompt: Prompt) -> tuple[str | tuple[int, ...], int]:
+    def finds(self, client: Client, length: int, depth: float) -> bool:
+        """Whether a fact at `depth` of a new text of `length` of the server's tokens is found.
+
+        Not where such a text is not answered, or cannot be laid out. Raises as `Client.ask`.
+        """
+        maker = PromptMaker(self.tokens, randbelow(1 << 30), self.chat, 0, self.answer_tokens)
+        try:
+            prompt = ServedPrompts(maker, self.counting, SALT_ROOM)(Cell(length, depth, 0))
+            content, own = self.content(prompt, salt=True)
+            reply = self._ask(client, content, own, self.most(prompt, own))
+        except (LengthError, PromptTooLongError, ThrottledError, RejectedError):
+            return False
+        answer = judge(reply, prompt, 0, chat=self.chat, most=0)
+        return answer.outcome is Outcome.HIT
+
+    def _ask(
+        self, client: Client, content: str | Sequence[int], own: int, most: int, tries: int = TRIES
+    ) -> Reply:
+        """The reply to what is sent. Raises as `Client.ask`."""
+        expected = self.counting.expected(own)
+        sent = Sent(expected, most, max(_FEW, self.counting.slack(expected)))
+        return self.limits.ask(
+            client, sent, lambda n, doubt: self._send(client, content, sent, n, doubt=doubt), tries
+        )
+
+    def _send(
+        self, client: Client, content: str | Sequence[int], sent: Sent, tries: int, *, doubt: bool
+    ) -> Reply:
+        """Ask, and keep to what the server takes where it does not take all."""
+        before = self.dialect
+        found, reply = asked(client, self.model, before, content, sent, tries=tries, doubt=doubt)
+        with self._lock:
+            if found != before and self.dialect == before:
+                self.dialect = found
+                self.told(
+                    f"{client.url} did not take it as it was asked; from here on: {found.words()}"
+                )
+        return reply
+
+    def _check_holds_answer(self, prompt: Prompt) -> None:
+        """Raise RejectedError where the server allows fewer tokens than the answer has."""
+        needed = int(self.counting.ratio * len(prompt.value_ids))
+        if self.dialect.most(needed) < needed:
+            raise RejectedError(
+                f"the server allows {self.dialect.cap} tokens an answer, and this one has {needed}"
+            )
+
+    def _neutral(self, client: Client, length: int, tries: int) -> Reply:
+        """The reply to plain text of `length` of the server's tokens."""
+        size = self.counting.own(length)
+        text = beginning(sentences(self.tokens, size), size, self.tokens)
+        content: str | Sequence[int] = text
+        if not self.chat:
+            ids = self.tokens.encode(text)
+            content = ids if self.dialect.ids else text
+        return self._send(client, content, Sent(length), tries, doubt=True)
+
+    def _is_cut(self, client: Client, prompt: Prompt, own: int, reply: Reply) -> bool:
+        """Whether the server cut the prompt, as its answers show where its count says so."""
+        if not self.counting.seems_cut(own, reply.prompt_tokens, reply.cached_tokens):
+            return False
+        counted = reply.prompt_tokens or 0
+        known = self.cuts.known(client, self.counting.expected(own), counted)
+        if known is not None:
+            return known
+        content, own = self.content(prompt, salt=True)
+        again = self._ask(client, content, own, self.most(prompt, own))
+        whole = self.counting.whole(own, again.prompt_tokens, again.cached_tokens)
+        if whole is not None and whole >= self.counting.least(own):
+            with self._lock:
+                if not self.salt:
+                    self.salt = True
+                    self.told(CONFUSED.format(url=client.url))
+            return False
+        # Where the new line was cut off, the cache held the rest.
+        counted = max(counted, again.prompt_tokens or 0)
+        return self.cuts.is_cut(client, self.counting.expected(own), counted)
+
+    def content(self, prompt: Prompt, *, salt: bool = False) -> tuple[str | tuple[int, ...], int]:
         """What is sent for a prompt, and how many of our tokens the server reads for it."""
-        line = _salt_line() if self.salt else ""
+        line = fresh_line() if self.salt or salt else ""
         if self.chat:
             head, _, tail = self.tokens.chat(_MARK).partition(_MARK)
             inside = prompt.text.removeprefix(head).removesuffix(tail)
@@ -321,8 +336,3 @@ class ServedPrompts:
     def own(self, length: int) -> int:
         """Our tokens of a prompt of `length` of the server's."""
         return self.counting.own(length) - self.salted
-
-
-def _salt_line() -> str:
-    """A line that was never said before: digits, of which no tokenizer makes more tokens."""
-    return f"Copy {randbelow(10**12):012}.\n"

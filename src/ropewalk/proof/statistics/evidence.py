@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ropewalk.proof.statistics.intervals import (
     Counts,
     Ends,
+    Likeness,
+    likeness_of,
     never_left,
     over_documents,
     spread,
@@ -32,7 +34,7 @@ from ropewalk.short import short
 MOST_ANSWERS = 100_000
 """Where the search for a sufficient number of answers a length stops."""
 
-FEWEST_DOCUMENTS = 10
+FEWEST_DOCUMENTS = 5
 """Documents that a length needs before it can be certain, where answers share them."""
 
 
@@ -49,6 +51,10 @@ class Independent:
     unit: str = "trial"
     interval: str = "Wilson 95 %"
     """What the intervals are called in reports."""
+
+    def beside(self, others: Iterable[Sequence[Counts]]) -> Independent:  # noqa: ARG002 - one interface
+        """Other lengths say nothing of this one."""
+        return self
 
     def share(self, documents: Sequence[Counts]) -> Share:
         """The share over all answers."""
@@ -68,16 +74,22 @@ class Independent:
 class SharedDocuments:
     """The questions of one trial are asked of one document: the interval is over documents.
 
-    See `ropewalk.proof.statistics.intervals`.
+    `likeness` is what is known beforehand of how alike they are. See
+    `ropewalk.proof.statistics.intervals`.
     """
 
+    likeness: Likeness = ()
     least: int = FEWEST_DOCUMENTS
     unit: str = "document"
     interval: str = "95 %, over documents (answers of one document may be alike)"
 
     def share(self, documents: Sequence[Counts]) -> Share:
         """The share over all answers, with the interval over documents."""
-        return over_documents(documents)
+        return over_documents(documents, self.likeness)
+
+    def beside(self, others: Iterable[Sequence[Counts]]) -> SharedDocuments:
+        """The same, with what the answers of other lengths say of how alike those here are."""
+        return replace(self, likeness=likeness_of(others))
 
     def further(self, documents: Sequence[Counts], rate: float, bar: float, a_trial: int) -> int:
         """How many further documents lift the interval above `bar`, 0 where none or no number do.
@@ -98,7 +110,7 @@ class SharedDocuments:
             answers = sum(judged * weight for (_, judged), weight in alike.items())
             hits = sum(hits * weight for (hits, _), weight in alike.items())
             apart = wilson(min(round(hits), round(answers)), round(answers))
-            return min(spread(alike)[0], apart.low) >= bar
+            return min(spread(alike, self.likeness)[0], apart.low) >= bar
 
         low, high = len(seen), max(2 * len(seen), self.least)
         while not clears(high):
@@ -149,6 +161,10 @@ class Repeated:
         """Documents below which nothing is certain."""
         return self.of.least
 
+    def beside(self, others: Iterable[Sequence[Counts]]) -> Repeated:
+        """The same, with what other lengths say of how alike the answers of a document are."""
+        return replace(self, of=self.of.beside(others))
+
     @property
     def unit(self) -> str:
         """What a further trial brings."""
@@ -197,7 +213,8 @@ class Repeated:
     def _ends(self, documents: Sequence[Counts]) -> Ends:
         shared = any(judged > 1 for _, judged in documents)
         if isinstance(self.of, SharedDocuments) and shared:
-            return never_left(Counter(counts for counts in documents if counts[1]), CHANCE)
+            seen = Counter(counts for counts in documents if counts[1])
+            return never_left(seen, CHANCE, self.of.likeness)
         hits = sum(hits for hits, _ in documents)
         return confidence_sequence(hits, sum(judged for _, judged in documents))
 
@@ -208,10 +225,10 @@ Evidence = Independent | SharedDocuments | Repeated
 def evidence_of(sharing: str, *, looks: str = "one") -> Evidence:
     """What answers are worth under a way of sharing prompts and of looking at them.
 
-    `sharing`: "none", "prefix" or "nested"; `looks`: "one", or "many" for a run that is looked
+    `sharing`: "none", "prefix" or "branches"; `looks`: "one", or "many" for a run that is looked
     at after every trial to say whether it needs another.
     """
-    kind = SharedDocuments() if sharing == "nested" else Independent()
+    kind = SharedDocuments() if sharing == "branches" else Independent()
     return Repeated(kind) if looks == "many" else kind
 
 

@@ -8,9 +8,10 @@ The number of hits in a document is taken as beta-binomial: every document has a
 drawn from a beta distribution of mean p (the share sought) whose parameters are
 a = p (1 - r) / r and b = (1 - p) (1 - r) / r, where r is the correlation of two answers in one
 document (J. G. Skellam, "A probability distribution derived from the binomial distribution ...",
-1948). Both are unknown: p has Jeffreys' prior beta(1/2, 1/2), r a uniform one on 0 to 1. The
-interval holds the middle 95 % of what is left for p, r integrated out, and is never narrower
-than Wilson's over the same answers taken as independent.
+1948). Both are unknown: p has Jeffreys' prior beta(1/2, 1/2), r a uniform one on 0 to 1. r is taken
+to be the same at every length: for one length, what the others leave for it goes before, with its
+own uncertainty. The interval holds the middle 95 % of what is left for p, r integrated out, and is
+never narrower than Wilson's over the same answers taken as independent.
 
 A bootstrap over documents, or a variance estimated from them, says [1, 1] of three documents
 without a miss; this says [0.61, 1] of three documents of 5 answers each. Ten such documents say
@@ -70,7 +71,25 @@ Ends = tuple[float, float]
 """The low and the high end of an interval."""
 
 
-def over_documents(documents: Iterable[Counts]) -> Share:
+Likeness = tuple[float, ...]
+"""What is known of r beforehand: log weights over its grid, () for nothing."""
+
+
+def likeness_of(lengths: Iterable[Iterable[Counts]]) -> Likeness:
+    """What the documents of some lengths leave for r, each length with a share of its own."""
+    import numpy as np
+
+    total = np.zeros(CORRELATIONS)
+    for documents in lengths:
+        seen = Counter(counts for counts in documents if counts[1])
+        if any(judged > 1 for _, judged in seen):
+            by_share = _log_posterior(seen, ())
+            top = by_share.max()
+            total += np.log(np.exp(by_share - top).mean(axis=0)) + top
+    return tuple(float(each) for each in total - total.max())
+
+
+def over_documents(documents: Iterable[Counts], likeness: Likeness = ()) -> Share:
     """The share of hits over `documents`, with the interval that this module describes.
 
     Documents without a judged answer say nothing and are left out. With at most one answer a
@@ -89,7 +108,7 @@ def over_documents(documents: Iterable[Counts]) -> Share:
     number = seen.total()
     if all(answers <= 1 for _, answers in seen):
         return Share(hits, judged, apart.low, apart.high, number, float(judged))
-    low, high, correlation = spread(seen)
+    low, high, correlation = spread(seen, likeness)
     squares = sum(counts[1] ** 2 * times for counts, times in seen.items())
     return Share(
         hits,
@@ -101,20 +120,22 @@ def over_documents(documents: Iterable[Counts]) -> Share:
     )
 
 
-def spread(documents: Mapping[Counts, float]) -> tuple[float, float, float]:
+def spread(
+    documents: Mapping[Counts, float], likeness: Likeness = ()
+) -> tuple[float, float, float]:
     """The middle 95 % of p and the mean of r, for `documents` of each kind counted by weight.
 
     A weight need not be whole: 1.5 stands for one and a half documents.
     """
     import numpy as np
 
-    posterior = posterior_of(documents)
+    posterior = posterior_of(documents, likeness)
     below = np.concatenate([[0.0], np.cumsum(posterior.sum(axis=1))])
     low, high = np.interp([TAIL, 1 - TAIL], below, _edges())
     return float(low), float(high), float(posterior.sum(axis=0) @ _correlations())
 
 
-def never_left(documents: Mapping[Counts, float], chance: float) -> Ends:
+def never_left(documents: Mapping[Counts, float], chance: float, likeness: Likeness = ()) -> Ends:
     """The ends of a confidence sequence for p: they hold at every look, however many there are.
 
     With the ratio of the posterior density of p to its prior one as the wager, p leaves the set of
@@ -123,20 +144,27 @@ def never_left(documents: Mapping[Counts, float], chance: float) -> Ends:
     """
     import numpy as np
 
-    ratio = posterior_of(documents).sum(axis=1) * SHARES
+    ratio = posterior_of(documents, likeness).sum(axis=1) * SHARES
     inside = np.flatnonzero(ratio > chance)
     return float(_edges()[inside[0]]), float(_edges()[inside[-1] + 1])
 
 
-def posterior_of(documents: Mapping[Counts, float]) -> NDArray[np.float64]:
+def posterior_of(documents: Mapping[Counts, float], likeness: Likeness = ()) -> NDArray[np.float64]:
     """What is left for p and r on the grid, (SHARES, CORRELATIONS), adding up to 1."""
     import numpy as np
 
-    log_posterior = np.zeros((SHARES, CORRELATIONS))
-    for (hits, judged), weight in documents.items():
-        log_posterior += weight * _log_likelihood(hits, judged)
+    log_posterior = _log_posterior(documents, likeness)
     posterior = np.exp(log_posterior - log_posterior.max())
     return np.asarray(posterior / posterior.sum())
+
+
+def _log_posterior(documents: Mapping[Counts, float], likeness: Likeness) -> NDArray[np.float64]:
+    import numpy as np
+
+    total = np.zeros((SHARES, CORRELATIONS)) + (np.asarray(likeness) if likeness else 0.0)
+    for (hits, judged), weight in documents.items():
+        total += weight * _log_likelihood(hits, judged)
+    return np.asarray(total)
 
 
 @lru_cache(maxsize=256)

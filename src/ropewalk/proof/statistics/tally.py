@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ropewalk.proof.cells import JUDGED, Cell, Control, Outcome, Row, Sharing
+from ropewalk.proof.cells import JUDGED, UNANSWERED, Cell, Control, Outcome, Row, Sharing
 from ropewalk.proof.endpoint.replies import served_facts
 from ropewalk.proof.facts import RunFacts
 from ropewalk.proof.needles import corrected
@@ -248,7 +248,7 @@ def _totals(rows: Sequence[Row]) -> dict[str, str]:
 
     Text that prompts share is read once, and the speed is that of reading.
     """
-    read = [row for row in rows if row.answer.outcome not in (Outcome.OVERFLOW, Outcome.ERROR)]
+    read = [row for row in rows if row.answer.outcome not in (Outcome.OVERFLOW, *UNANSWERED)]
     asked = sum(row.actual_length for row in read)
     taken = sum(work_of(row, shared=row.sharing is not Sharing.NONE)[1] for row in read)
     seconds = sum(row.answer.seconds for row in read)

@@ -149,11 +149,15 @@ def judge(
 
     `documents`: the hits and judged answers of every trial, by length, lengths ascending.
     """
-    seen = tuple(_seen(n, documents[n], cells, evidence) for n in documents)
+    beside = {
+        n: evidence.beside([documents[other] for other in documents if other != n])
+        for n in documents
+    }
+    seen = tuple(_seen(n, documents[n], cells, beside[n]) for n in documents)
     bar = _bar(threshold, seen)
     columns = tuple(_column(one, _verdict(one, bar, evidence.least)) for one in seen)
     certain, possible = _ends(columns)
-    more, enough = _further(seen, columns, bar, evidence)
+    more, enough = _further(seen, columns, bar, beside)
     found = Judgement(
         columns=columns,
         outcomes={one.length: one.outcomes for one in seen},
@@ -239,7 +243,10 @@ def _column(one: _Seen, verdict: LengthVerdict) -> LengthSummary:
 
 
 def _further(
-    seen: Sequence[_Seen], columns: Sequence[LengthSummary], bar: _Bar, evidence: Evidence
+    seen: Sequence[_Seen],
+    columns: Sequence[LengthSummary],
+    bar: _Bar,
+    beside: Mapping[int, Evidence],
 ) -> tuple[int, int]:
     """Further trials that would settle the first length that does not pass, and all with them.
 
@@ -255,6 +262,7 @@ def _further(
     # With nothing judged yet the length is expected to do as well as the yardstick.
     rate = bar.score if one.pooled.value is None else one.pooled.value
     per_trial = max(1, len(one.cells))
+    evidence = beside[one.length]
     more = evidence.further(one.documents, rate, bar.value, per_trial)
     return more, evidence.trials(one.documents, per_trial) + more
 

@@ -99,6 +99,19 @@ class InPlaceLayer(CacheLayerMixin):
         """What the first releases of transformers 5 call `get_max_length`."""
         return self.capacity
 
+    def last(self, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Copies of the keys and values of the last `tokens` tokens."""
+        begin = self.length - tokens
+        keys, values = (each[:, :, begin : self.length] for each in (self.keys, self.values))
+        return keys.clone(), values.clone()
+
+    def append(self, states: tuple[torch.Tensor, torch.Tensor]) -> None:
+        """Write keys and values behind what is kept: rotated by where they stand, not by place.
+
+        Raises LengthError when there is no room.
+        """
+        self.update(*states)
+
     def crop(self, tokens_to_remove: int) -> None:
         """Forget as many of the last tokens as the number is negative; nothing is moved.
 
@@ -199,6 +212,15 @@ class InPlaceCache(Cache):
         """
         for layer in self._own:
             layer.crop(length - layer.length)
+
+    def last(self, tokens: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Copies of every layer's keys and values of the last `tokens` tokens."""
+        return [layer.last(tokens) for layer in self._own]
+
+    def append(self, states: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Put back what `last` gave, behind what is kept. Raises LengthError without room."""
+        for layer, each in zip(self._own, states, strict=True):
+            layer.append(each)
 
     def reserve(self, capacity: int) -> None:
         """Room for `capacity` tokens in every layer, one after the other. Never shrinks."""

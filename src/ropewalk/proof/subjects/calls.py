@@ -206,8 +206,17 @@ class Judge:
         prompt = forced.prompt
         if greedy is None:
             return Answer(Outcome.HIT, forced.log_probability, prompt.value, seconds)
-        printed = self._tokens.decode(greedy.printed)
-        outcome = classify(printed, prompt.value, prompt.distractors, chat=self._chat)
+        said = greedy.said
+        # Marks of thinking are special tokens in many tokenizers, and a chat answer has no others.
+        printed = self._tokens.decode(said, special=self._chat)
+        outcome = classify(
+            printed,
+            prompt.value,
+            prompt.distractors,
+            chat=self._chat,
+            cut=len(said) == len(greedy.printed),
+            before=prompt.text,
+        )
         return Answer(outcome, forced.log_probability, printed, seconds)
 
     def _ends(self, token: int, several: bool) -> bool:
@@ -235,6 +244,11 @@ class Greedy:
     printed: list[int]
     budget: int
     end_ids: frozenset[int]
+
+    @property
+    def said(self) -> list[int]:
+        """What was printed, without what ends it."""
+        return self.printed[:-1] if self.printed[-1] in self.end_ids else self.printed
 
     @property
     def over(self) -> bool:

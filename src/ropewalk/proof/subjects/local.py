@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.proof.cells import Answer, Prompt
-from ropewalk.proof.subjects.branches import Branches, can_stand_side_by_side, room
+from ropewalk.proof.subjects.branches import Branches, Read, can_stand_side_by_side, room
 from ropewalk.proof.subjects.calls import (
     SMALLEST_CHUNK,
     Greedy,
@@ -178,6 +178,8 @@ class SharingLocal:
         able = can_stand_side_by_side(self._calls, self._cache)
         self._side_by_side = able if side_by_side is None else side_by_side and able
         self._room = BRANCH_ROOM
+        # Position ids of the path, where gaps were left in it.
+        self._places: list[int] | None = None
 
     def fits(self, length: int) -> str | None:
         """Why a prompt of `length` tokens cannot be asked at all, or None when it can."""
@@ -192,6 +194,7 @@ class SharingLocal:
         import torch
 
         self._set_length(capacity)
+        self._places = None
         with torch.inference_mode():
             self._cache.crop_to(0)
             self._cache.reserve(capacity + self._room)
@@ -211,6 +214,63 @@ class SharingLocal:
             except BaseException:
                 self._cache.crop_to(before)
                 raise
+
+    def read_at(self, ids: Sequence[int], first: int) -> None:
+        """Append ids to a path with gaps, at position ids from `first` on.
+
+        Only for a model that `side_by_side` is true of. Raises what the model raises, out of memory
+        only when even small chunks do not fit; what was read before is kept.
+        """
+        import torch
+
+        places = self._places = self._places if self._places is not None else []
+        done, chunk = 0, min(BEHIND, self._calls.chunk(self._cache.length + len(ids)))
+        while done < len(ids):
+            part = ids[done : done + chunk]
+            try:
+                with torch.inference_mode():
+                    self._branches().read(part, first + done)
+            except (RuntimeError, MemoryError) as error:
+                smaller = self._calls.halve(chunk, len(part)) if is_out_of_memory(error) else None
+                if smaller is None:
+                    raise
+                chunk = smaller
+                continue
+            places.extend(range(first + done, first + done + len(part)))
+            done += len(part)
+
+    def needles(self, needles: Sequence[tuple[Sequence[int], int]]) -> list[Read]:
+        """Read needles (ids, first position id) in a gap at the path's end; the path stays."""
+        import torch
+
+        found: list[Read] = []
+        with torch.inference_mode():
+            for group in self._fitting(needles):
+                found += self._branches().needles(group)
+        return found
+
+    def _fitting(
+        self, needles: Sequence[tuple[Sequence[int], int]]
+    ) -> Iterator[list[tuple[Sequence[int], int]]]:
+        """Needles in groups that the room kept free in the cache holds."""
+        group: list[tuple[Sequence[int], int]] = []
+        taken = 0
+        for ids, first in needles:
+            if group and taken + len(ids) > self._room:
+                yield group
+                group, taken = [], 0
+            group.append((ids, first))
+            taken += len(ids)
+        if group:
+            yield group
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether branches go through in one pass, and positions may have gaps."""
+        return self._side_by_side
+
+    def _branches(self) -> Branches:
+        return Branches(self._calls, self._cache, self._places)
 
     def crop(self, tokens: int) -> None:
         """Forget the last `tokens` tokens of the path."""
@@ -253,12 +313,12 @@ class SharingLocal:
             done += count
 
     def _ask(self, leaves: Sequence[Leaf]) -> list[tuple[TeacherForced, Greedy | None]]:
-        if len(leaves) == 1:
+        if len(leaves) == 1 and self._places is None:
             return [self._alone(leaves[0])]
         try:
-            return Branches(self._calls, self._judge, self._cache).ask(leaves)
+            return self._branches().ask(leaves, self._judge)
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
+            if not is_out_of_memory(error) or len(leaves) == 1:
                 raise
         give_back()
         middle = len(leaves) // 2
