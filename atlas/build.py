@@ -84,7 +84,7 @@ def record(model_type: str) -> dict[str, Any]:
             text = text_of(model_type)
             found.update(facts(text, observe(model_type)))
             if found.get("encoding") == "rotary":
-                found["nested"] = nested(model_type)
+                found["nested"] = nested(text, model_type)
                 if (outcome := older(text)) != "computed":
                     found["older"] = outcome
             if still := unread(text):

@@ -35,6 +35,8 @@ def facts(text: Any, seen: Any) -> dict[str, Any]:
     found = unrotated(said, seen, claimed) | ({} if usual else {"softmax": scales.pop()})
     if any(layer.bias == "content" for layer in seen.layers):
         found["content"] = True
+    if any(layer.sinks for layer in seen.layers):
+        found["sinks"] = True
     return found
 
 
@@ -294,13 +296,13 @@ def base_keys(text: Any, seen: Any) -> dict[str, Any]:
         and (with_it := [layer.inv_freq for layer in there.layers if layer.width])
         and all(a != b for a, b in zip(plain, with_it, strict=False))
     ]
-    if bases != ["rope_theta"]:
+    if bases not in ([], ["rope_theta"]):
         found["base_keys"] = bases
     if not bases:
         rope = {"rope_type": "linear", "factor": 4.0, "rope_theta": 54_321.0}
         there = tried(text, rope_parameters=rope)
         if there is not None and [layer.inv_freq for layer in there.layers if layer.width] == plain:
-            found["fixed_schedule"] = True
+            found |= {"base_keys": [], "fixed_schedule": True}
     return found
 
 
@@ -335,7 +337,7 @@ def scale(text: Any, seen: Any) -> dict[str, Any]:
     from atlas.shapes import small
 
     found: dict[str, Any] = {}
-    scales = {layer.scale for layer in seen.layers}
+    scales = {float(f"{layer.scale:.6g}") for layer in seen.layers}
     said = text.to_dict()
     for key in SCALE_KEYS:
         if not isinstance(said.get(key), int | float) or isinstance(said.get(key), bool):
@@ -359,8 +361,13 @@ def scale(text: Any, seen: Any) -> dict[str, Any]:
     return found
 
 
-def nested(model_type: str) -> str:
-    """What becomes of rope_parameters by kind of layer: computed, a base, or what it raises."""
+def nested(text: Any, model_type: str) -> str:
+    """What becomes of rope_parameters by kind of layer: computed, a base, or what it raises.
+
+    "" for classes that have such dictionaries under other words.
+    """
+    if by_kind(text) and not {*text.to_dict()["rope_parameters"]} <= {*NESTED}:
+        return ""
     from atlas.observe import observe
 
     try:

@@ -132,18 +132,6 @@ FIXED: dict[str, dict[str, Any]] = {
     "zaya": {"num_experts": 16, "num_experts_per_tok": 1},
 }
 
-OUTER: dict[str, dict[str, Any]] = {
-    # Its own default of a part is refused by it.
-    "gemma4_assistant": {
-        "text_config": {
-            "model_type": "gemma4_text",
-            "hidden_size_per_layer_input": 0,
-            "vocab_size_per_layer_input": 0,
-        }
-    },
-}
-"""Arguments without which the configuration of a whole type does not build."""
-
 PARTS: dict[str, str] = {"pi0": "vlm_config"}
 """The part of a type that reads text, where the class does not say."""
 
@@ -156,6 +144,7 @@ EAGER = frozenset({"falcon", "git", "gpt_neo"})
 """Types whose class has a table of attention classes of its own, in which a probe has no place."""
 
 UNBUILT = {
+    "gemma4_assistant": "it drafts for another model, whose keys it reads",
     "blt": "four models in one, on bytes: a position of its global part stands for a patch",
 }
 """Types that are not built, each with its reason."""

@@ -31,10 +31,10 @@ class LayerSeen:
 
     `channels` per head; the rotated ones are `width` from `start` on in `layout`, by `inv_freq`
     radians per position; `amplitude` multiplies them, not a number where it does not show. `scale`
-    is the softmax scale over channels^-0.5. `window` in tokens as it was passed on. `bias` is what
-    is added to scores:
-    "linear" in the distance, by `slopes` of each head, "other" for a bias by distance, "content"
-    for one by the query too. `grown` multiplies the query at each of `POSITIONS`.
+    is the softmax scale over channels^-0.5. `window` in tokens as it was passed on, 0 where none
+    is passed on. `bias` is what is added to scores: "linear" in the distance, by `slopes` of each
+    head, "other" for a bias by distance, "content" for one by the query too. `grown` multiplies
+    the query at each of `POSITIONS`.
     """
 
     layer: int
@@ -200,7 +200,7 @@ def _layer(call: Call, twin: Call, number: int, at: list[int]) -> LayerSeen:
         scale=round(scale, 9) if call.module else float(f"{scale:.6g}"),
         softcap=None if softcap is None else float(softcap),
         sinks=sinks,
-        window=window if isinstance(window, int) else None,
+        window=0 if not call.module else window if isinstance(window, int) else None,
         bias=bias,
         slopes=_slopes(call),
         grown=() if rotated is None else rotated.grown,

@@ -10,7 +10,7 @@ import importlib
 import inspect
 from typing import Any
 
-from atlas.hints import CLASSES, EAGER, FIXED, OUTER, PARTS, UNBUILT, UNSAID
+from atlas.hints import CLASSES, EAGER, FIXED, PARTS, UNBUILT, UNSAID
 
 LAYERS = 8
 CLAIMED = (
@@ -46,7 +46,7 @@ def text_of(model_type: str) -> Any:
 
     if model_type in UNBUILT:
         raise ValueError(UNBUILT[model_type])
-    outer = CONFIG_MAPPING[model_type](**OUTER.get(model_type, {}))
+    outer = CONFIG_MAPPING[model_type]()
     part = PARTS.get(model_type)
     outer = getattr(outer, part) if part else outer
     found = outer.get_text_config(decoder=True)
@@ -91,6 +91,8 @@ def _shrunk(said: dict[str, Any]) -> dict[str, Any]:
     for key, value in said.items():
         if isinstance(value, list) and len(value) == said.get("num_hidden_layers"):
             found[key] = value[:LAYERS]
+        elif key == "cross_attention_layers" and isinstance(value, list):
+            found[key] = [layer for layer in value if layer < LAYERS]
         elif key == "per_layer_config" and isinstance(value, dict):
             found[key] = {k: v for k, v in value.items() if int(k) < LAYERS}
     width = next(

@@ -23,6 +23,7 @@ from ropewalk.dialects.hf.measured import (
     measured_facts,
     nested_outcome,
     older_outcome,
+    unread_keys,
 )
 from ropewalk.rope.schedules import (
     UNSCALED,
@@ -185,6 +186,9 @@ def whole_share(given: Given, release: str = RELEASE) -> Effect | None:
         return None
     key = "partial_rotary_factor"
     read = facts.inner_share if key in given.keys else facts.outer_share
+    if not {key} & {*given.keys, *given.config} and "rotary_dim" in given.config:
+        key = "rotary_dim"
+        read = key not in unread_keys(given.model_type)
     width = int(given.rotary.head_dim * facts.partial)
     if read or given.mla or width == given.rotary.rotary_dim:
         return None

@@ -81,6 +81,16 @@ def older_outcome(model_type: str) -> str:
     return outcome
 
 
+def measured_sinks(model_type: str) -> bool:
+    """Whether a type that does not rotate has sinks."""
+    return bool(_atlas()["types"].get(model_type, {}).get("sinks"))
+
+
+def unread_keys(model_type: str) -> frozenset[str]:
+    """Keys of a class's own configuration that bear on position and that no code asks for."""
+    return frozenset(_atlas()["types"].get(model_type, {}).get("unread", ()))
+
+
 def _rotary(facts: dict[str, Any], nested: str) -> RotaryFacts:
     shape = facts.pop("pattern", None)
     # A rule of layers that no period tells: files of such a type list their layers.

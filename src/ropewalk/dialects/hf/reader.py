@@ -40,7 +40,7 @@ from ropewalk.dialects.hf.layers import (
 )
 from ropewalk.dialects.hf.length_keys import Lengths, read_lengths
 from ropewalk.dialects.hf.log_rules import read_log_rule
-from ropewalk.dialects.hf.measured import adds_by_content
+from ropewalk.dialects.hf.measured import adds_by_content, measured_sinks
 from ropewalk.dialects.hf.remarks import (
     remark_on_class,
     remark_on_content,
@@ -251,6 +251,7 @@ def _unrotated_spec(
     lengths = read_lengths(config, nothing, True, facts, model_type, tokenizer, notes)
     layers = read_layers(config, facts, model_type, notes)
     claimed, softmax = lengths.claimed, unrotated_softmax(config, facts, model_type)
+    softmax = replace(softmax, sinks=measured_sinks(model_type))
     if isinstance(facts, LearnedFacts) and facts.offset_counted and lengths.claimed.tokens:
         rows = usable_rows(facts, lengths.claimed)
         source = f"{lengths.claimed.source} less {facts.offset} rows that serve no position"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ropewalk.dialects.hf.defaults import RotaryFacts
+from ropewalk.dialects.hf.measured import unread_keys
 from ropewalk.dialects.hf.rope import BASE_KEYS, read_sections
 from ropewalk.dialects.hf.scaling import Surroundings, read_scaling, type_of
 from ropewalk.dialects.values import Notes, Section
@@ -32,6 +33,13 @@ def read_rotary(
     """
     whole_heads = type_of(rope, notes) == "proportional"
     dims = read_dims(config, rope, facts, notes, local=local, whole_heads=whole_heads)
+    if config.has("rotary_dim") and "rotary_dim" in unread_keys(model_type):
+        notes.warn(
+            "width-not-rotated",
+            f"{config.name('rotary_dim')} is {config.count('rotary_dim')}, which the code of "
+            f"transformers' {model_type} never asks for: it rotates whole heads",
+            "serve it with an engine that reads the key",
+        )
     pairs = dims.rotary // 2 if dims.rotary is not None else None
     around = Surroundings(config, claimed, pairs, model_type, nested, notes, facts.original)
     scaling, scaling_source = _scaling(rope, facts, around)
