@@ -21,7 +21,7 @@ tiny: .venv/.run
 	mkdir -p build
 	$(BIN)/python -m ropewalk.tiny.recipe build/tiny
 
-.PHONY: tiny demo test test-fast test-heavy lint conformance heavy bench commands readme atlas engines clean
+.PHONY: tiny demo test test-fast test-heavy lint conformance heavy bench commands readme atlas atlas-diff engines clean
 
 demo: .venv/.run
 	$(BIN)/ropewalk demo
@@ -70,11 +70,18 @@ heavy: .venv/.dev
 	$(BIN)/python -m benchmarks.extend
 	$(BIN)/python -m benchmarks.layout
 
-# What every type of transformers does with positions, measured on small models of it, and the
-# reader held against that: a quarter of an hour on a core.
-atlas: .venv/.dev
+# What every type of transformers does with positions, measured on small models of it for the newest
+# release and the last one before version 5, and the reader held against that: an hour on a core.
+atlas: .venv/.dev .venv-4.57/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m atlas.build
+	OMP_NUM_THREADS=1 .venv-4.57/bin/python -m atlas.build
 	OMP_NUM_THREADS=1 $(BIN)/python -m atlas.census
+	OMP_NUM_THREADS=1 $(BIN)/python -m atlas.variants
+
+# The same measured anew, and nothing written: what differs from the committed files.
+atlas-diff: .venv/.dev .venv-4.57/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m atlas.build --check
+	OMP_NUM_THREADS=1 .venv-4.57/bin/python -m atlas.build --check
 
 # The commands of the README and of the demo in one directory, most of an hour.
 commands: .venv/.dev

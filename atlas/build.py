@@ -10,7 +10,6 @@ writes nothing and exits with 1 where something changed.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import os
 import resource
@@ -23,19 +22,14 @@ from pathlib import Path
 from typing import Any
 
 PLACE = Path(__file__).parents[1] / "src" / "ropewalk" / "dialects" / "hf" / "atlas"
-SECONDS = 40
+SECONDS = 300
 MEMORY = 8 << 30
-SCALE_KEYS = (
-    "attention_multiplier",
-    "query_pre_attn_scalar",
-    "attention_scale",
-    "attn_scale",
-    "scale_attn",
+MORE = (
+    *("albert", "distilbert", "embedding_gemma2", "longformer", "longt5", "mobilebert"),
+    *("modernbert", "moonshine", "moonshine_streaming", "mt5", "nomic_bert", "pop2piano"),
+    *("switch_transformers", "t5", "umt5"),
 )
-NESTED = {
-    "full_attention": {"rope_type": "default", "rope_theta": 77_777.0},
-    "sliding_attention": {"rope_type": "default", "rope_theta": 55_555.0},
-}
+"""Encoders, and encoders with a decoder, that the reader knows beside those of `all_types`."""
 
 
 def all_types() -> list[str]:
@@ -66,208 +60,73 @@ def limited(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def record(model_type: str) -> dict[str, Any]:
-    """What the reader takes of one type: its text type and facts, or why there are none."""
-    from atlas.observe import observe
+def text_type(model_type: str) -> str:
+    """The type of a type's text model; the type itself where its class does not say."""
     from atlas.shapes import text_of
 
-    found: dict[str, Any] = {"text": model_type}
+    try:
+        found: str = text_of(model_type).model_type
+    except Exception:  # noqa: BLE001 - what does not build is told by its record
+        return model_type
+    return found
+
+
+def record(model_type: str) -> dict[str, Any]:
+    """What the reader takes of one type, or why there is nothing."""
+    from atlas.facts import facts, nested, older
+    from atlas.observe import observe
+    from atlas.reads import unread
+    from atlas.shapes import text_of
+
+    found: dict[str, Any] = {}
     try:
         with limited(SECONDS):
             text = text_of(model_type)
-            found["text"] = text.model_type
             found.update(facts(text, observe(model_type)))
             if found.get("encoding") == "rotary":
-                found["nested"] = nested(model_type)
+                found["nested"] = nested(text, model_type)
+                if (outcome := older(text)) != "computed":
+                    found["older"] = outcome
+            if still := unread(text):
+                found["unread"] = still
     except Exception as error:  # noqa: BLE001 - whatever a class does is an observation
-        found["unseen"] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
+        # What is half seen is not told.
+        found = {"unseen": f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"}
     return found
-
-
-def facts(text: Any, seen: Any) -> dict[str, Any]:
-    """The facts of an observation, in the words of `ropewalk.dialects.hf.defaults`."""
-    from atlas.shapes import CLAIMED
-
-    said = text.to_dict()
-    claimed = next(
-        (said[k] for k in CLAIMED if isinstance(said.get(k), int)),
-        None,
-    )
-    rotated = [layer for layer in seen.layers if layer.width]
-    if rotated:
-        return {"encoding": "rotary", "facts": rotary(text, said, seen, claimed)}
-    scales = {layer.scale for layer in seen.layers}
-    usual = len(scales) != 1 or abs(max(scales) - 1.0) < 1e-6
-    return unrotated(seen, claimed) | ({} if usual else {"softmax": scales.pop()})
-
-
-def unrotated(seen: Any, claimed: int | None) -> dict[str, Any]:
-    """The kind of encoding of a type that rotates nothing."""
-    if seen.absolute == "learned":
-        found: dict[str, Any] = {"claimed": claimed}
-        if seen.first_row:
-            found |= {"offset": seen.first_row, "offset_counted": seen.rows == claimed}
-        return {"encoding": "learned", "facts": found}
-    if seen.absolute:
-        return {"encoding": "sinusoidal", "facts": {"claimed": claimed}}
-    if any(layer.bias == "linear" for layer in seen.layers):
-        return {"encoding": "alibi", "facts": {"claimed": claimed}}
-    if not seen.layers:
-        return {"unseen": "its attention goes past transformers' attention functions"}
-    return {"encoding": "none", "facts": {"claimed": claimed}}
-
-
-def rotary(text: Any, said: dict[str, Any], seen: Any, claimed: int | None) -> dict[str, Any]:
-    """The fields of RotaryFacts that are not its defaults."""
-    rotated = [layer for layer in seen.layers if layer.width]
-    found: dict[str, Any] = {"claimed": claimed}
-    layouts = {layer.layout for layer in rotated}
-    if layouts == {"interleaved"}:
-        found["layout"] = "interleaved"
-    latent = isinstance(said.get("qk_rope_head_dim"), int)
-    if latent:
-        found["mla"] = True
-    elif len({(layer.width, layer.channels) for layer in rotated}) == 1:
-        share = rotated[0].width / rotated[0].channels
-        if share != 1.0:
-            found["partial"] = share
-    if not latent and any(layer.start for layer in rotated):
-        found["trailing"] = True
-    rope = said.get("rope_parameters") or {}
-    if (
-        any(isinstance(v, dict) for v in rope.values())
-        or rope.get("rope_type", "default") != "default"
-    ):
-        found["rope_default"] = rope
-    elif isinstance(rope.get("rope_theta"), int | float):
-        found["base"] = float(rope["rope_theta"])
-    if (head := fixed_head(text)) is not None:
-        found["head_dim"] = head
-    if any(layer.sinks for layer in seen.layers):
-        found["sinks"] = True
-    if all(angle <= 0 for layer in rotated for angle in layer.inv_freq):
-        found["backwards"] = True
-    caps = {layer.softcap for layer in seen.layers} - {None}
-    if len(caps) == 1:
-        found["softcap"] = caps.pop()
-    words = seen.config.get("layer_types") or []
-    if len(words) > max(layer.layer for layer in seen.layers):
-        kinds = {words[layer.layer] for layer in rotated}
-        sunk = {words[each.layer] for each in seen.layers if each.sinks}
-        if sunk and sunk != {words[each.layer] for each in seen.layers}:
-            found["sink_kinds"] = sorted(sunk)
-        if still := sorted({words[each.layer] for each in seen.layers} - kinds):
-            found["nope_kinds"] = still
-    window = said.get("sliding_window")
-    if isinstance(window, int) and any(each.window for each in seen.layers):
-        found["window"] = window
-    found.update(pattern(text, seen))
-    found.update(scale(text, seen))
-    return found
-
-
-def fixed_head(text: Any) -> int | None:
-    """`head_dim` where the class has a number for it, whatever the width of the model."""
-    head = getattr(text, "head_dim", None)
-    width = next(
-        (k for k in ("hidden_size", "n_embd", "d_model") if isinstance(text.to_dict().get(k), int)),
-        None,
-    )
-    if not isinstance(head, int) or width is None:
-        return None
-    try:
-        wider = type(text)(**{width: 2 * getattr(text, width)})
-    except Exception:  # noqa: BLE001 - a class that insists on its width has no say here
-        return head
-    return head if getattr(wider, "head_dim", None) == head else None
-
-
-def pattern(text: Any, seen: Any) -> dict[str, Any]:
-    """How the class deals kinds to layers where a file lists none."""
-    from atlas.order import dealt
-
-    words: dict[int, list[str]] = {}
-    for count in range(8, 26):
-        try:
-            made = type(text)(num_hidden_layers=count)
-        except Exception:  # noqa: BLE001, S112 - counts that a class refuses say nothing
-            continue
-        listed = getattr(made, "layer_types", None)
-        if isinstance(listed, list) and len(listed) == count:
-            words[count] = listed
-    windowed = [layer for layer in seen.layers if layer.window]
-    if not words or all(len(set(each)) == 1 for each in words.values()):
-        only = next(iter(words.values()))[0] if words else ""
-        if windowed and len(windowed) == len(seen.layers):
-            return {"pattern": {"kind": "windowed"}}
-        return {} if only in ("", "full_attention") else {"pattern": {"kind": "windowed"}}
-    found = dealt(words)
-    return {"pattern": found} if found else {"unfitted": max(words.values(), key=len)[:12]}
-
-
-def scale(text: Any, seen: Any) -> dict[str, Any]:
-    """What the softmax scale is by default, over head_dim^-0.5, and which key states it."""
-    from atlas.observe import watched
-    from atlas.shapes import small
-
-    found: dict[str, Any] = {}
-    scales = {layer.scale for layer in seen.layers}
-    said = text.to_dict()
-    for key in SCALE_KEYS:
-        if not isinstance(said.get(key), int | float) or isinstance(said.get(key), bool):
-            continue
-        value = float(said[key]) * 4.0
-        try:
-            there = watched(small(text, **{key: value}))
-        except Exception:  # noqa: BLE001, S112 - a key that cannot be changed says nothing
-            continue
-        one, other = seen.layers[0].scale, there.layers[0].scale
-        if abs(other / one - 4.0) < 1e-5:
-            found["scale_key"] = key
-            found["scale"] = float(said[key])
-        elif abs(other / one - 0.5) < 1e-5:
-            found["scalar_key"] = key
-            found["scalar"] = float(said[key])
-    if not found and len(scales) == 1 and abs((only := scales.pop()) - 1.0) > 1e-6:
-        found["unscaled"] = only
-    return found
-
-
-def nested(model_type: str) -> str:
-    """What becomes of rope_parameters by kind of layer: computed, a base, or what it raises."""
-    from atlas.observe import observe
-
-    try:
-        there = observe(model_type, rope_parameters=copy.deepcopy(NESTED))
-    except Exception as error:  # noqa: BLE001 - what it raises is the observation
-        return f"{type(error).__name__}: {str(error).splitlines()[0][:80]}"
-    bases = sorted({base_of(layer) for layer in there.layers if layer.width})
-    wanted = [float(str(each["rope_theta"])) for each in NESTED.values()]
-    if bases and all(any(abs(b / w - 1) < 1e-3 for w in wanted) for b in bases):
-        return "computed"
-    return "base " + ", ".join(f"{b:.10g}" for b in bases) if bases else "nothing rotated"
-
-
-def base_of(layer: Any) -> float:
-    """The base by the second pair of a plain schedule, to four digits."""
-    second = abs(layer.inv_freq[1])
-    return float(f"{second ** (-layer.width / 2):.4g}")
 
 
 def build(types: list[str], *, say: bool = True) -> dict[str, Any]:
     """The records of these types by text type, and the text type of every outer one."""
+    from transformers import CONFIG_MAPPING
+
+    outer = {model_type: text_type(model_type) for model_type in types}
+    # The parts of a whole type may have defaults of their own; a type speaks for itself.
+    asked = {t: t if t in CONFIG_MAPPING else model_type for model_type, t in outer.items()}
     found: dict[str, Any] = {}
-    outer: dict[str, str] = {}
-    for model_type in types:
-        made = record(model_type)
-        text = made.pop("text")
-        outer[model_type] = text
-        if text not in found or "unseen" in found[text]:
-            found[text] = made
+    for text, model_type in sorted(asked.items()):
+        found[text] = record(model_type)
+        whole = next((t for t in types if outer[t] == text and t != text), None)
+        if "unseen" in found[text] and whole is not None:
+            # Some parts are only built with what their whole hands on.
+            found[text] = record(whole)
         if say:
-            print(model_type, json.dumps(made), flush=True)
-    named = {k: v for k, v in outer.items() if k != v}
-    return {"types": dict(sorted(found.items())), "text": named}
+            print(text, json.dumps(found[text]), flush=True)
+    return {"types": found, "text": {k: v for k, v in outer.items() if k != v}}
+
+
+def changes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
+    """A line for each field of each record that is another one now."""
+    for name in sorted({*old, *new}):
+        one, other = ({**r, **r.pop("facts", {})} for r in (_copied(old, name), _copied(new, name)))
+        for key in sorted({*one, *other}):
+            if one.get(key) != other.get(key):
+                there, here = (json.dumps(each.get(key)) for each in (one, other))
+                yield f"{name}: {key}: {there} -> {here}"
+
+
+def _copied(records: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(records.get(name, {})))
+    return found
 
 
 def main() -> int:
@@ -288,7 +147,7 @@ def main() -> int:
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     register()
-    made = build(options.types or all_types())
+    made = build(options.types or [*all_types(), *MORE])
     release = ".".join(transformers.__version__.split(".")[:2])
     path = PLACE / f"{release}.json"
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"types": {}}
@@ -297,15 +156,10 @@ def main() -> int:
             "types": dict(sorted({**old["types"], **made["types"]}.items())),
             "text": {**old.get("text", {}), **made["text"]},
         }
-    changed = sorted(
-        name
-        for name in {*old["types"], *made["types"]}
-        if old["types"].get(name) != made["types"].get(name)
-    )
-    for name in changed:
-        print(f"{name}: {old['types'].get(name)} -> {made['types'].get(name)}")
+    for line in changes(old["types"], made["types"]):
+        print(line)
     if options.check:
-        return 1 if changed else 0
+        return 1 if old["types"] != made["types"] else 0
     PLACE.mkdir(exist_ok=True)
     rows = [f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in made["types"].items()]
     whole = (

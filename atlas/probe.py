@@ -36,13 +36,21 @@ class Call:
 class Seen:
     """A run: the calls of attention in order, and whether the first layer's input tells positions.
 
-    `recent` holds what the last modules put out at the first position.
+    `positions` are those of the queries that were noted; `recent` holds what the last modules put
+    out at the first position, `layer` the number of the layer that computes.
     """
 
+    positions: list[int] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     absolute: bool = False
     entered: bool = False
+    layer: int | None = None
     recent: deque[Tensor] = field(default_factory=lambda: deque(maxlen=16))
+
+    @property
+    def length(self) -> int:
+        """Tokens of the run."""
+        return len(self.positions)
 
 
 _watching: list[Seen] = []
@@ -59,24 +67,35 @@ def _attend(
     **rest: Any,
 ) -> tuple[Tensor, None]:
     """In place of attention: note the call, and hand each head its own values back."""
-    if _watching:
-        _watching[-1].calls.append(
-            Call(
-                layer=getattr(module, "layer_idx", None),
-                module=type(module).__name__,
-                query=query.detach()[0].double(),
-                key=key.detach()[0].double(),
-                mask=None if attention_mask is None else attention_mask.detach(),
-                scaling=None if scaling is None else float(scaling),
-                rest=rest,
-                before=list(_watching[-1].recent),
-            )
+    if not _watching or query.shape[2] != _watching[-1].length or key.shape[2] < query.shape[2]:
+        return _weighted(query, key, value, scaling), None
+    layer = getattr(module, "layer_idx", None)
+    _watching[-1].calls.append(
+        Call(
+            layer=_watching[-1].layer if layer is None or layer < 0 else layer,
+            module=type(module).__name__,
+            query=query.detach()[0].double(),
+            key=key.detach()[0].double(),
+            mask=None if attention_mask is None else attention_mask.detach(),
+            scaling=None if scaling is None else float(scaling),
+            rest=rest,
+            before=list(_watching[-1].recent),
         )
+    )
     heads = query.shape[1]
     values = value.repeat_interleave(heads // value.shape[1], dim=1)
     if values.shape[2] != query.shape[2]:
         values = values[:, :, -query.shape[2] :]
     return values.transpose(1, 2).contiguous(), None
+
+
+def _weighted(query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+    """Attention itself, for what attends over anything but the tokens of a run."""
+    heads = query.shape[1]
+    keys, values = (x.repeat_interleave(heads // x.shape[1], dim=1) for x in (key, value))
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    weights = (query @ keys.transpose(2, 3) * scale).softmax(-1)
+    return (weights @ values).transpose(1, 2).contiguous()
 
 
 def register() -> None:
@@ -91,23 +110,31 @@ def register() -> None:
 @contextmanager
 def _same_everywhere(model: nn.Module, length: int, seen: Seen) -> Iterator[None]:
     """Give every layer the first position's vector at all positions."""
+    width = _width(model)
+
+    def one(x: Any) -> Any:
+        if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() < 3:
+            return x
+        along = 1 if x.shape[1] % length == 0 else 2
+        if x.shape[along] % length or (width and x.shape[-1] % width):
+            return x
+        # Streams of tokens may lie behind one another (ProphetNet).
+        streams = x.unflatten(along, (-1, length))
+        first = streams.narrow(along + 1, 0, 1)
+        if not seen.entered:
+            seen.entered = True
+            seen.absolute = bool((streams - first).abs().max() > 1e-6 * x.abs().max())
+        return first.expand_as(streams).reshape(x.shape).clone()
 
     def level(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        def one(x: Any) -> Any:
-            if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() != 3:
-                return x
-            if x.shape[1] != length:
-                return x
-            if not seen.entered:
-                seen.entered = True
-                seen.absolute = bool((x - x[:, :1]).abs().max() > 1e-6 * x.abs().max())
-            return x[:, :1].expand_as(x).clone()
+        named = {k: one(v) for k, v in kwargs.items() if k in _STATES}
+        return tuple(one(x) for x in args), {**kwargs, **named}
 
-        if args:
-            return (one(args[0]), *args[1:]), kwargs
-        if "hidden_states" in kwargs:
-            kwargs["hidden_states"] = one(kwargs["hidden_states"])
-        return args, kwargs
+    def enter(number: int) -> Callable[..., None]:
+        def note(*_: Any) -> None:
+            seen.layer = number
+
+        return note
 
     def note(_: nn.Module, __: Any, out: Any) -> None:
         if isinstance(out, Tensor) and out.is_floating_point() and out.dim() >= 3:
@@ -117,12 +144,12 @@ def _same_everywhere(model: nn.Module, length: int, seen: Seen) -> Iterator[None
     hooks = [
         leaf.register_forward_hook(note) for leaf in model.modules() if not list(leaf.children())
     ]
-    hooks += [
-        layer.register_forward_pre_hook(level, with_kwargs=True)
-        for stack in model.modules()
-        if isinstance(stack, nn.ModuleList)
-        for layer in stack
-    ]
+    for name, layer in model.named_modules():
+        numbers = [part for part in name.split(".") if part.isdigit()]
+        if len(numbers) == 1 and name.endswith(numbers[0]):
+            hooks.append(layer.register_forward_pre_hook(enter(int(numbers[0]))))
+        if numbers and name.endswith("." + numbers[-1]):
+            hooks.append(layer.register_forward_pre_hook(level, with_kwargs=True))
     try:
         yield
     finally:
@@ -130,27 +157,77 @@ def _same_everywhere(model: nn.Module, length: int, seen: Seen) -> Iterator[None
             hook.remove()
 
 
+_STATES = ("hidden_states", "block_states", "encoder_hidden_states", "x")
+
+
+def _width(model: nn.Module) -> int | None:
+    """Channels of what goes from layer to layer."""
+    config = model.config
+    for key in ("hidden_size", "n_embd", "d_model", "dim_model", "emb_dim"):
+        if isinstance(found := getattr(config, key, None), int):
+            return found
+    return None
+
+
 def run(
-    model: nn.Module, position_ids: list[int], forward: Callable[..., Any] | None = None
+    model: nn.Module,
+    position_ids: list[int],
+    forward: Callable[..., Any] | None = None,
+    token: int = 5,
+    **given: Any,
 ) -> Seen:
-    """Run a model on the same token at these positions and say what its attention was given."""
-    seen = Seen()
-    length = len(position_ids)
-    # A token that pads has a vector of zeros.
-    token = next(t for t in (5, 6) if t != getattr(model.config, "pad_token_id", None))
-    ids = torch.full((1, length), token)
-    positions = torch.tensor([position_ids])
-    _watching.append(seen)
+    """Run a model on the same token at these positions and say what its attention was given.
+
+    A model that takes no positions is given a token at each, and counts itself. `given` are
+    further arguments of its class.
+    """
+    seen = Seen(list(position_ids))
     call = forward or model
+    counted = position_ids == list(range(len(position_ids)))
+    _watching.append(seen)
     try:
-        with torch.no_grad(), _same_everywhere(model, length, seen):
+        with torch.no_grad(), _same_everywhere(model, seen.length, seen):
             try:
-                call(input_ids=ids, position_ids=positions, use_cache=False)
+                inputs = _inputs(model, position_ids, said=not counted, token=token)
+                call(**inputs, use_cache=False, **given)
             except TypeError as error:
                 if "position_ids" not in str(error) and "use_cache" not in str(error):
                     raise
                 seen.calls.clear()
-                call(input_ids=ids)
+                seen.positions = list(range(seen.length))
+                call(**_inputs(model, position_ids, said=False, token=token), **given)
     finally:
         _watching.pop()
     return seen
+
+
+def run_within(model: nn.Module, seen: Seen, **given: Any) -> None:
+    """As `run`, for a model whose layers compute attention themselves; adds to `seen`."""
+    from atlas.scores import Watch, scaling_and_bias
+
+    runs = []
+    for blank, token in ((False, 5), (True, 5), (True, 11)):
+        there = Seen(list(seen.positions))
+        watch = Watch(there, blank=blank)
+        counted = seen.positions == list(range(seen.length))
+        inputs = _inputs(model, seen.positions, said=not counted, token=token)
+        with torch.no_grad(), _same_everywhere(model, there.length, there), watch:
+            model(**inputs, **given)
+        runs.append(watch.found)
+    for one, bare, other in zip(*runs, strict=True):
+        scaling, bias = scaling_and_bias(one, bare, other)
+        # Named as the argument under which transformers' own attention is given one.
+        rest = {} if scaling is not None else {"position_bias": True}
+        seen.calls.append(
+            Call(one.layer, "", one.query, one.key, bias, scaling, rest, list(one.before))
+        )
+
+
+def _inputs(
+    model: nn.Module, position_ids: list[int], *, said: bool, token: int = 5
+) -> dict[str, Tensor]:
+    # A token that pads has a vector of zeros.
+    token = next(t for t in (token, 6) if t != getattr(model.config, "pad_token_id", None))
+    books = getattr(model.config, "num_codebooks", None) or 1
+    found = {"input_ids": torch.full((books, len(position_ids)), token)}
+    return found | ({"position_ids": torch.tensor([position_ids])} if said else {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ class Rotated:
     """Rotated channels `start` to `start + width`, `layout`, and radians per position per pair.
 
     `left` is what the rotation does not explain of the query, relative to its largest channel.
+    `grown` multiplies the whole query, for each position.
     """
 
     start: int
@@ -23,14 +24,22 @@ class Rotated:
     layout: str
     inv_freq: tuple[float, ...]
     left: float
+    grown: tuple[float, ...] = ()
 
 
 def solve(x: Tensor, position_ids: list[int]) -> Rotated | None:
     """The rotation of `x` (heads, positions, channels) over these positions; None where none is.
 
-    The first position is 0. Raises ValueError where what differs is no rotation of pairs.
+    The first position is 0; width 0 where the query only grows. Raises ValueError where
+    what differs is no rotation of pairs.
     """
     largest = float(x.abs().max())
+    grown = (x.norm(dim=-1) / x[:, :1].norm(dim=-1)).mean(0)
+    if bool(((grown - 1).abs() > 1e-4).any()):
+        # The whole query may be multiplied by a factor that goes by the position.
+        found = solve(x / grown[None, :, None], position_ids)
+        bare = Rotated(0, 0, "", (), 0.0)
+        return replace(found or bare, grown=tuple(grown.tolist()))
     moved = ((x - x[:, :1]).abs().amax(dim=(0, 1)) > MOVED * largest).nonzero().flatten().tolist()
     if not moved:
         return None

@@ -10,6 +10,8 @@ import importlib
 import inspect
 from typing import Any
 
+from atlas.hints import CLASSES, EAGER, FIXED, PARTS, UNBUILT, UNSAID
+
 LAYERS = 8
 CLAIMED = (
     *("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
@@ -37,53 +39,6 @@ _LEFT = frozenset(
     }
 )
 
-_TWO_KINDS = {
-    "full_attention": {"rope_type": "default", "rope_theta": 50_000.0},
-    "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
-}
-_VISUAL = {
-    "rope_type": "default",
-    "rope_theta": 10_000.0,
-    "partial_rotary_factor": 0.5,
-    "mrope_section": [8, 12, 12],
-}
-
-# What shrinking cannot guess: keys by text type, because its class insists on a shape, or has a
-# default that does not build.
-FIXED: dict[str, dict[str, Any]] = {
-    "bamba": {"mamba_n_heads": 4, "mamba_d_head": 128, "hidden_size": 256},
-    "cohere_compass_text": {"rope_parameters": _TWO_KINDS, "num_hidden_layers": 4},
-    "deepseek_v2": {"num_experts_per_tok": 2, "n_group": 1, "topk_group": 1},
-    "diffllama": {"num_key_value_heads": 2, "num_attention_heads": 4},
-    "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2},
-    "glm4_moe": {"head_dim": 128},
-    "glm4v_moe_text": {"head_dim": 128, "rope_parameters": _VISUAL},
-    "glm4v_text": {"head_dim": 128, "rope_parameters": _VISUAL},
-    "granitemoehybrid": {
-        "mamba_n_heads": 4,
-        "mamba_d_head": 128,
-        "hidden_size": 256,
-        "layer_types": ["mamba", "attention"],
-        "num_hidden_layers": 2,
-    },
-    "hunyuan_v1_dense": {"head_dim": 128},
-    "hunyuan_v1_moe": {"head_dim": 128},
-    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 4},
-    "ministral": {"head_dim": 128},
-    "nemotron": {"num_key_value_heads": 1, "head_dim": 128},
-    "step3p5": {"sliding_window": 512},
-    "zaya": {"num_experts": 16},
-}
-
-
-UNBUILT = {
-    "blenderbot": "its class takes memory without end at any size",
-    "blt": "four models in one, each at its full size by default",
-    "pi0": "two models in one, each at its full size by default",
-    "xlstm": "its class takes memory without end at any size",
-}
-"""Types that are not built, each with its reason."""
-
 
 def text_of(model_type: str) -> Any:
     """The default configuration of a type's text model."""
@@ -91,7 +46,12 @@ def text_of(model_type: str) -> Any:
 
     if model_type in UNBUILT:
         raise ValueError(UNBUILT[model_type])
-    return CONFIG_MAPPING[model_type]().get_text_config(decoder=True)
+    outer = CONFIG_MAPPING[model_type]()
+    part = PARTS.get(model_type)
+    outer = getattr(outer, part) if part else outer
+    found = outer.get_text_config(decoder=True)
+    # Of an encoder and a decoder in one, the keys of the whole are asked for.
+    return outer if type(found) is type(outer) else found
 
 
 def small(text: Any, **changes: Any) -> Any:
@@ -102,6 +62,7 @@ def small(text: Any, **changes: Any) -> Any:
     keys.update(_shrunk(said))
     keys.update(FIXED.get(text.model_type, {}))
     keys.update(changes)
+    keys = {k: v for k, v in keys.items() if v is not UNSAID}
     return type(text)(**copy.deepcopy(keys))
 
 
@@ -115,6 +76,7 @@ def _shrunk(said: dict[str, Any]) -> dict[str, Any]:
     put(_WIDE, 32)
     put(_EXPERTS, 4)
     put(_CHOSEN, 2)
+    put(("q_lora_rank", "kv_lora_rank"), 32)
     put(("n_group", "topk_group", "num_expert_group"), 1)
     for key in ("pad_token_id", "bos_token_id", "eos_token_id"):
         # A table of learned positions may begin behind the padding's id.
@@ -129,6 +91,8 @@ def _shrunk(said: dict[str, Any]) -> dict[str, Any]:
     for key, value in said.items():
         if isinstance(value, list) and len(value) == said.get("num_hidden_layers"):
             found[key] = value[:LAYERS]
+        elif key == "cross_attention_layers" and isinstance(value, list):
+            found[key] = [layer for layer in value if layer < LAYERS]
         elif key == "per_layer_config" and isinstance(value, dict):
             found[key] = {k: v for k, v in value.items() if int(k) < LAYERS}
     width = next(
@@ -152,16 +116,23 @@ def _shrunk(said: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def model_of(config: Any) -> Any:
-    """The model of a text configuration, with random weights that are always the same."""
+def model_of(config: Any, asking: type | None = None) -> Any:
+    """The model of a text configuration, with random weights that are always the same.
+
+    `asking` is a class that the configuration becomes before the model is built.
+    """
     import torch
 
     from atlas.probe import NAME
 
-    config._attn_implementation = NAME
+    config._attn_implementation = "eager" if config.model_type in EAGER else NAME
     kind = _class_of(config)
+    if asking is not None:
+        config.__class__ = asking
     torch.manual_seed(0)
     model = kind._from_config(config).eval()
+    if config.model_type == "xmod":
+        model.set_default_language(config.languages[0])
     # Of an encoder and a decoder, the decoder is the one that writes.
     return model.get_decoder() if config.is_encoder_decoder else model
 
@@ -175,6 +146,9 @@ def _class_of(config: Any) -> Any:
         return found[0] if isinstance(found, list | tuple) else found
     except KeyError:
         pass
+    if config.model_type in CLASSES:
+        place, kind = CLASSES[config.model_type]
+        return getattr(importlib.import_module(f"transformers.models.{place}"), kind)
     name = type(config).__module__.replace("configuration_", "modeling_")
     module = importlib.import_module(name)
     fitting = [

@@ -14,8 +14,17 @@ from typing import assert_never
 
 from ropewalk.dialects.engines.given import Effect, Engine, Given, no_rule
 from ropewalk.dialects.gguf.loader import MEANT_BASES, UNSTATED
+from ropewalk.dialects.hf.defaults import RotaryFacts
 from ropewalk.dialects.hf.length_keys import ORIGINAL
-from ropewalk.dialects.hf.measured import BASE, nested_outcome
+from ropewalk.dialects.hf.measured import (
+    BASE,
+    OLDER,
+    RELEASE,
+    measured_facts,
+    nested_outcome,
+    older_outcome,
+    unread_keys,
+)
 from ropewalk.rope.schedules import (
     UNSCALED,
     DynamicNtk,
@@ -35,6 +44,9 @@ from ropewalk.rope.schedules import (
 
 KNOWN_OTHERWISE = frozenset({""})
 """Types that the list does not name and the release loads all the same."""
+
+DEFAULT = "transformers' default"
+"""How the source of a base begins that the file does not state."""
 
 YARN_KEYS = Yarn.spelled.hf_keys
 
@@ -154,6 +166,37 @@ def nested_5(given: Given) -> Effect | None:
     return Effect(plain, given.trained, rules=(rule,))
 
 
+def older_5(given: Given) -> Effect | None:
+    """Version 4's `rope_scaling`, which a few classes leave aside."""
+    outcome = older_outcome(given.model_type)
+    stated = given.config.get("rope_scaling") and not given.config.get("rope_parameters")
+    if not outcome or not stated or given.nested or given.from_gguf:
+        return None
+    if not outcome.startswith(BASE):
+        rule = f"stops with {outcome}: this class does not take the keys of version 4"
+        return Effect(None, rules=(rule,))
+    rule = "rope_scaling is not read by this class"
+    return Effect(replace(given.rotary, scaling=UNSCALED), given.trained, rules=(rule,))
+
+
+def whole_share(given: Given, release: str = RELEASE) -> Effect | None:
+    """A share of rotated channels that a class does not read, where nothing is scaled."""
+    facts = None if given.from_gguf else measured_facts(given.model_type, release)
+    if not isinstance(facts, RotaryFacts) or not isinstance(given.rotary.scaling, Unscaled):
+        return None
+    key = "partial_rotary_factor"
+    read = facts.inner_share if key in given.keys else facts.outer_share
+    if not {key} & {*given.keys, *given.config} and "rotary_dim" in given.config:
+        key = "rotary_dim"
+        read = key not in unread_keys(given.model_type)
+    width = int(given.rotary.head_dim * facts.partial)
+    if read or given.mla or width == given.rotary.rotary_dim:
+        return None
+    whole = replace(given.rotary, rotary_dim=width)
+    rule = f"{key} is not read: {width} channels are rotated"
+    return Effect(whole, given.trained, rules=(rule,))
+
+
 def refused_5(given: Given) -> Effect | None:
     """Phi-3's configuration class renames su and yarn to longrope and then misses its keys."""
     word = given.keys.get("type") or given.keys.get("rope_type")
@@ -195,7 +238,7 @@ def refused_4(given: Given) -> Effect | None:
 
 def before_5(given: Given) -> Effect | None:
     """Files of another format, and files that release 5 refuses."""
-    return gguf_without_scaling(given) or refused_5(given) or nested_5(given)
+    return gguf_without_scaling(given) or refused_5(given) or nested_5(given) or whole_share(given)
 
 
 def before_4(given: Given) -> Effect | None:
@@ -204,7 +247,7 @@ def before_4(given: Given) -> Effect | None:
         return gguf_without_scaling(given)
     dropped = refused_4(given)
     if dropped is not None or given.bare is None:
-        return dropped
+        return dropped or whole_share(given, OLDER)
     rule = "rope_parameters is not read at all: base, scaling and share are its defaults"
     return Effect(given.bare, given.trained, rules=(rule,))
 
@@ -237,8 +280,19 @@ def rule_5(given: Given) -> Effect:
             assert_never(other)
 
 
+def with_defaults_4(given: Given) -> Given:
+    """The base that a class of release 4.57 has where the file states none."""
+    facts = measured_facts(given.model_type, OLDER)
+    if not isinstance(facts, RotaryFacts) or facts.base is None or given.nested:
+        return given
+    if not given.rotary.rope_theta_source.startswith(DEFAULT):
+        return given
+    return replace(given, rotary=replace(given.rotary, rope_theta=facts.base))
+
+
 def rule_4(given: Given) -> Effect:
     """By release 4.57, where that is another one."""
+    given = with_defaults_4(given)
     match given.rotary.scaling:
         case LongRope() as scaling:
             return longrope_4(given, scaling)

@@ -107,6 +107,11 @@ def _measured_factor(config: Section, facts: RotaryFacts, head_dim: int) -> tupl
         if scale is not None:
             rule = f"{key} {scale:g} in place of 1/sqrt({head_dim})"
             return scale * math.sqrt(head_dim), rule
+    if key := facts.factor_key:
+        scale = config.number(key)
+        scale = facts.scale if scale is None else scale
+        if scale is not None:
+            return scale, f"{key} {scale:g} / sqrt({head_dim})"
     if key := facts.scalar_key:
         scalar = config.number(key)
         scalar = facts.scalar if scalar is None else scalar
@@ -158,8 +163,8 @@ def read_unrotated(
             return SinusoidalSpec(claimed.tokens)
         case BucketFacts():
             return RelativeBuckets(
-                config.count("relative_attention_num_buckets") or facts.buckets,
-                config.count("relative_attention_max_distance") or facts.max_distance,
+                _first_count(config, "num_buckets") or facts.buckets,
+                _first_count(config, "max_distance") or facts.max_distance,
             )
         case ContentBiasFacts():
             extent = config.count("rel_extent", MAX_LENGTH) or facts.extent
@@ -168,6 +173,12 @@ def read_unrotated(
             return ContentBias(extent, config.count("d_rel") or facts.width)
         case _:
             return NoPositionSpec()
+
+
+def _first_count(config: Section, ending: str) -> int | None:
+    """T5's key, or CPM-Ant's."""
+    keys = (f"relative_attention_{ending}", f"position_bias_{ending}")
+    return next((n for key in keys if (n := config.count(key)) is not None), None)
 
 
 def usable_rows(facts: LearnedFacts, claimed: Length) -> int | None:

@@ -84,16 +84,20 @@ class RotaryFacts:
     `two_sided`: a window reaches to both sides.
     `nope_kinds`: kinds of layer that are not rotated. `rope_default`: the rope dictionary that
     the class has when the file has none, for all layers or by kind. `base_keys` and
-    `partial_keys`: spellings, in order. `base_by_ratio`: the key holds the base over 10,000.
+    `partial_keys`: spellings, in order, beside the rope dictionary; `outer_share` and
+    `inner_share`: whether the class reads a share there, and in the dictionary. `base_by_ratio`:
+    the key holds the base over 10,000.
     `labels`: for kinds of layer, the word under which `rope_parameters` has their dictionary.
     `flat_yarn`: what yarn in a flat dictionary is filled up with, in families that read
     no base in it. `squares_yarn`: MLA whose softmax scale takes YaRN's amplitude squared.
-    `scale_key`: the key that states the softmax scale itself, `scale` its default. `scalar_key`:
+    `scale_key`: the key that states the softmax scale itself, `factor_key` the one that states it
+    over head_dim^-0.5, `scale` the default of either. `scalar_key`:
     the key of a number whose inverse root is the softmax scale, `scalar` its default. `unscaled`:
     the softmax scale over head_dim^-0.5 where no key states it. `nested`: what the class makes of
     `rope_parameters` by kind of layer ("computed", a base, an error; "" where not observed).
     `sink_kinds`: the kinds of layer that have sinks, where only some have. `backwards`: rotated by
-    the negative angles.
+    the negative angles. `grown`: what the query of layers without rotation was multiplied by at
+    position 4,000, by a rule that no key states.
     """
 
     base: float | None = 10_000.0
@@ -114,6 +118,8 @@ class RotaryFacts:
     base_keys: tuple[str, ...] = ("rope_theta",)
     base_by_ratio: bool = False
     partial_keys: tuple[str, ...] = ("partial_rotary_factor",)
+    outer_share: bool = True
+    inner_share: bool = True
     fixed_schedule: bool = False
     mla: bool = False
     squares_yarn: bool = True
@@ -123,6 +129,7 @@ class RotaryFacts:
     labels: Mapping[str, str] = field(default_factory=dict)
     flat_yarn: Mapping[str, object] = field(default_factory=dict)
     scale_key: str = ""
+    factor_key: str = ""
     scale: float | None = None
     scalar_key: str = ""
     scalar: float | None = None
@@ -130,6 +137,7 @@ class RotaryFacts:
     nested: str = ""
     sink_kinds: tuple[str, ...] = ()
     backwards: bool = False
+    grown: float | None = None
 
 
 @short
@@ -192,7 +200,19 @@ class SinusoidalFacts:
 @short
 @dataclass(frozen=True, slots=True)
 class UnrotatedFacts:
-    """Attention without position, among or without recurrent layers."""
+    """Attention without position, among or without recurrent layers.
+
+    `attends`: whether any layer does.
+    """
+
+    claimed: int | None
+    attends: bool = True
+
+
+@short
+@dataclass(frozen=True, slots=True)
+class ContentFacts:
+    """A bias on the scores by distance and by what the query is, which no spec describes."""
 
     claimed: int | None
 
@@ -205,6 +225,7 @@ Facts = (
     | ContentBiasFacts
     | SinusoidalFacts
     | UnrotatedFacts
+    | ContentFacts
 )
 
 

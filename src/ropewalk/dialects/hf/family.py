@@ -20,14 +20,14 @@ from ropewalk.dialects.hf.defaults import (
     UnrotatedFacts,
 )
 from ropewalk.dialects.hf.families import (
-    FACTS,
     OWN,
     OWN_TYPE,
     REMOTE,
     TEXT_OF,
+    facts_of,
 )
 from ropewalk.dialects.hf.length_keys import CLAIMED_KEYS, TRAINED_KEYS
-from ropewalk.dialects.hf.measured import measured_facts, text_type
+from ropewalk.dialects.hf.measured import text_type
 from ropewalk.dialects.hf.rope import BASE_KEYS
 from ropewalk.dialects.values import Notes, Section
 from ropewalk.errors import ConfigError, UsageError
@@ -161,7 +161,7 @@ def _text_part(whole: Section, notes: Notes) -> Section:
 
 def _facts(config: Section, model_type: str, notes: Notes) -> Facts | None:
     """The family's facts, or the general rules where the family is unknown."""
-    facts: Facts | None = FACTS.get(model_type) or measured_facts(model_type)
+    facts = facts_of(model_type)
     kind = config.take("position_embedding_type")
     if model_type == "falcon" and config.flag("alibi"):
         return AlibiFacts(claimed=2048)

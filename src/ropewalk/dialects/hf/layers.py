@@ -18,6 +18,7 @@ from ropewalk.dialects.hf.defaults import (
     RotaryFacts,
     Switched,
     Uniform,
+    UnrotatedFacts,
     Windowed,
 )
 from ropewalk.dialects.hf.windows import chunk_size, two_sided, window_size
@@ -30,7 +31,7 @@ HYBRID, HYBRID_SLIDING = "hybrid", "hybrid_sliding"
 REFERENCE = "reference_sliding_attention"
 SPARSE, HEAVY = "compressed_sparse_attention", "heavily_compressed_attention"
 
-LINEAR = "linear_attention"
+LINEAR, RECURRENT, CROSS = "linear_attention", "recurrent", "cross_attention"
 
 ATTENDING = frozenset(
     {FULL, SLIDING, CHUNKED, "attention", "indexed_attention", "global_attention"}
@@ -39,7 +40,7 @@ ATTENDING = frozenset(
 """Every word for a layer that attends."""
 
 WITHOUT = frozenset(
-    {LINEAR, "mamba", "mamba2", "conv", "recurrent", "rwkv", "mlp", "moe", "sparse", "dense"}
+    {LINEAR, RECURRENT, CROSS, "mamba", "mamba2", "conv", "rwkv", "mlp", "moe", "sparse", "dense"}
 )
 """Words for layers without attention."""
 
@@ -94,8 +95,8 @@ def read_layers(config: Section, facts: Facts, model_type: str, notes: Notes) ->
         words = (HYBRID,) * (total or 1)
     if model_type == "dots3_note_text" and not stated:
         words = _dots3_words(config, total)
-    if model_type in ("mamba", "mamba2"):
-        words = ("mamba",) * (total or 1)
+    if isinstance(facts, UnrotatedFacts) and not facts.attends:
+        words = ("mamba" if "mamba" in model_type else RECURRENT,) * (total or 1)
     _remark_on_words(config, words, notes)
     rotated = _rotated(config, facts, model_type, words, notes)
     if not stated:
@@ -192,13 +193,17 @@ def _lists_further_layers(config: Section, key: str, total: int, listed: int) ->
 
 
 def _indexed_words(config: Section, total: int | None) -> tuple[str, ...]:
-    """Hybrids that list only the layers which attend (Bamba, LFM2)."""
-    for key, other in (("attn_layer_indices", "mamba"), ("full_attn_idxs", "conv")):
-        attending = config.counts(key, least=0)
-        if attending and total is not None:
-            if max(attending) >= total:
+    """Models that list the layers of one kind (Bamba, LFM2; Llama 3.2 Vision's that see images)."""
+    for key, inside, other in (
+        ("attn_layer_indices", FULL, "mamba"),
+        ("full_attn_idxs", FULL, "conv"),
+        ("cross_attention_layers", CROSS, FULL),
+    ):
+        listed = config.counts(key, least=0)
+        if listed and total is not None:
+            if max(listed) >= total:
                 raise config.wrong(key, f"a list of layers from 0 to {total - 1}")
-            return tuple(FULL if i in attending else other for i in range(total))
+            return tuple(inside if i in listed else other for i in range(total))
     return ()
 
 

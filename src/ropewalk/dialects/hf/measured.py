@@ -1,7 +1,8 @@
 """Facts of model types that were measured on their own classes, a file for each release.
 
-`atlas/5.24.json` is written by `make atlas`: small instances of every type of transformers are
-built, and what reaches their attention is observed. `families` has what cannot be observed.
+`make atlas` writes `atlas/5.24.json` and `atlas/4.57.json`: small instances of every type of
+transformers are built, and what reaches their attention is observed. `families` has what cannot be
+observed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from typing import Any
 
 from ropewalk.dialects.hf.defaults import (
     AlibiFacts,
+    BucketFacts,
+    ContentFacts,
     Every,
     Facts,
     LearnedFacts,
     RotaryFacts,
     SinusoidalFacts,
+    Switched,
     UnrotatedFacts,
     Windowed,
 )
@@ -26,14 +30,17 @@ from ropewalk.dialects.hf.defaults import (
 RELEASE = "5.24"
 """The release whose classes the reader follows."""
 
+OLDER = "4.57"
+"""The last release of version 4, which has a row among the engines."""
+
 
 BASE = "base "
 """How an outcome begins that is the base a class takes in place of those that a file states."""
 
 
-def measured_facts(model_type: str) -> Facts | None:
+def measured_facts(model_type: str, release: str = RELEASE) -> Facts | None:
     """What was measured of a text model's type; None for a type that was not observed."""
-    found = _atlas()["types"].get(model_type, {})
+    found = _atlas(release)["types"].get(model_type, {})
     facts = dict(found.get("facts", {}))
     match found.get("encoding"):
         case "rotary":
@@ -44,6 +51,10 @@ def measured_facts(model_type: str) -> Facts | None:
             return SinusoidalFacts(**facts)
         case "alibi":
             return AlibiFacts(**facts)
+        case "buckets":
+            return BucketFacts(**facts)
+        case "content":
+            return ContentFacts(**facts)
         case "none":
             return UnrotatedFacts(**facts)
         case _:
@@ -64,15 +75,41 @@ def nested_outcome(model_type: str) -> str:
     return outcome
 
 
+def older_outcome(model_type: str) -> str:
+    """As `nested_outcome`, of version 4's keys: a base beside a `rope_scaling`; "" for computed."""
+    outcome: str = _atlas()["types"].get(model_type, {}).get("older", "")
+    return outcome
+
+
+def measured_sinks(model_type: str) -> bool:
+    """Whether a type that does not rotate has sinks."""
+    return bool(_atlas()["types"].get(model_type, {}).get("sinks"))
+
+
+def unread_keys(model_type: str) -> frozenset[str]:
+    """Keys of a class's own configuration that bear on position and that no code asks for."""
+    return frozenset(_atlas()["types"].get(model_type, {}).get("unread", ()))
+
+
 def _rotary(facts: dict[str, Any], nested: str) -> RotaryFacts:
     shape = facts.pop("pattern", None)
     # A rule of layers that no period tells: files of such a type list their layers.
     facts.pop("unfitted", None)
     if shape is not None:
         facts["pattern"] = _pattern(shape)
-    for key in ("nope_kinds", "sink_kinds"):
-        facts[key] = tuple(facts.get(key, ()))
+    if facts.get("partial_keys") == []:
+        # A file's share is told all the same; the row of transformers says what its class does.
+        facts["outer_share"] = False
+        del facts["partial_keys"]
+    for key in ("nope_kinds", "sink_kinds", "base_keys", "partial_keys"):
+        if key in facts:
+            facts[key] = tuple(facts[key])
     return RotaryFacts(**facts, nested=nested)
+
+
+def adds_by_content(model_type: str) -> bool:
+    """Whether a type adds a bias to its scores that goes by the query, beside its encoding."""
+    return bool(_atlas()["types"].get(model_type, {}).get("content"))
 
 
 def measured_softmax(model_type: str) -> float | None:
@@ -81,13 +118,19 @@ def measured_softmax(model_type: str) -> float | None:
     return found
 
 
-def _pattern(shape: dict[str, Any]) -> Every | Windowed:
-    rule = {key: value for key, value in shape.items() if key != "kind"}
-    return Windowed() if shape["kind"] == "windowed" else Every(**rule)
+def _pattern(shape: dict[str, Any]) -> Every | Windowed | Switched:
+    rule = {key: value for key, value in shape.items() if key not in ("kind", "keys")}
+    match shape["kind"]:
+        case "windowed":
+            return Windowed(**rule)
+        case "switched":
+            return Switched()
+        case _:
+            return Every(**rule, keys=tuple(shape.get("keys", ())))
 
 
 @cache
-def _atlas() -> dict[str, Any]:
-    place = files("ropewalk.dialects.hf").joinpath(f"atlas/{RELEASE}.json")
+def _atlas(release: str = RELEASE) -> dict[str, Any]:
+    place = files("ropewalk.dialects.hf").joinpath(f"atlas/{release}.json")
     found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     return found

@@ -19,7 +19,7 @@ from ropewalk.dialects.hf.attention import (
     usable_rows,
 )
 from ropewalk.dialects.hf.by_layer import by_layer
-from ropewalk.dialects.hf.defaults import Facts, LearnedFacts, RotaryFacts
+from ropewalk.dialects.hf.defaults import ContentFacts, Facts, LearnedFacts, RotaryFacts
 from ropewalk.dialects.hf.family import (
     TEXT_PARTS,
     ConfigSource,
@@ -28,6 +28,7 @@ from ropewalk.dialects.hf.family import (
     vocabulary_of,
 )
 from ropewalk.dialects.hf.layers import (
+    CROSS,
     HYBRID_SLIDING,
     SLIDING,
     Kind,
@@ -39,8 +40,10 @@ from ropewalk.dialects.hf.layers import (
 )
 from ropewalk.dialects.hf.length_keys import Lengths, read_lengths
 from ropewalk.dialects.hf.log_rules import read_log_rule
+from ropewalk.dialects.hf.measured import adds_by_content, measured_sinks
 from ropewalk.dialects.hf.remarks import (
     remark_on_class,
+    remark_on_content,
     remark_on_family,
     remark_on_mlp,
     remark_on_nested,
@@ -70,8 +73,8 @@ from ropewalk.rope.spec import (
 
 __all__ = ["load_json", "read_config"]
 
-_WITHOUT_ORDER = frozenset({"mlp", "moe"})
-"""Layers that neither attend nor carry a state: they say nothing of position."""
+_WITHOUT_ORDER = frozenset({"mlp", "moe", CROSS})
+"""Layers that neither attend to text nor carry a state: they say nothing of position."""
 
 
 def read_config(
@@ -119,7 +122,7 @@ def _read(
     _remark_on_endless_numbers(whole.values, notes)
     record = read_record(whole, notes)
     family = family or find_family(whole, notes)
-    if family.facts is None:
+    if family.facts is None or isinstance(family.facts, ContentFacts):
         spec = _lengths_only(family, tokenizer, notes)
     elif isinstance(family.facts, RotaryFacts):
         spec = _rotary_spec(family, family.facts, tokenizer, notes)
@@ -248,12 +251,15 @@ def _unrotated_spec(
     lengths = read_lengths(config, nothing, True, facts, model_type, tokenizer, notes)
     layers = read_layers(config, facts, model_type, notes)
     claimed, softmax = lengths.claimed, unrotated_softmax(config, facts, model_type)
+    softmax = replace(softmax, sinks=measured_sinks(model_type))
     if isinstance(facts, LearnedFacts) and facts.offset_counted and lengths.claimed.tokens:
         rows = usable_rows(facts, lengths.claimed)
         source = f"{lengths.claimed.source} less {facts.offset} rows that serve no position"
         lengths = Lengths(
             Length(rows, source, lengths.claimed.stated), lengths.trained, lengths.others
         )
+    if adds_by_content(model_type):
+        remark_on_content(config, model_type, notes)
     groups: list[LayerGroup] = []
     placed: list[tuple[LayerGroup, str]] = []
     for kind, indices in layers.groups:
@@ -299,7 +305,9 @@ def _depth_decoder(config: Section) -> Iterator[SecondRotation]:
 def _lengths_only(family: Family, tokenizer: Section | None, notes: Notes) -> PositionSpec:
     """A file that names lengths and not the encoding: no groups, and a remark says so."""
     nothing = Section({}, family.config.where, "")
-    facts = RotaryFacts(base=None)
+    facts = family.facts or RotaryFacts(base=None)
+    if family.facts is not None:
+        remark_on_content(family.config, family.model_type, notes)
     lengths = read_lengths(family.config, nothing, True, facts, family.model_type, tokenizer, notes)
     return _spec(family, "encoding unknown", [], lengths, notes)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ropewalk.dialects.hf.defaults import RotaryFacts
 from ropewalk.dialects.hf.family import Family
-from ropewalk.dialects.hf.layers import SLIDING, Kind, Layers
+from ropewalk.dialects.hf.layers import CROSS, SLIDING, Kind, Layers
 from ropewalk.dialects.hf.length_keys import Lengths
 from ropewalk.dialects.hf.log_rules import LOG_N
 from ropewalk.dialects.hf.measured import BASE, RELEASE, nested_outcome
 from ropewalk.dialects.hf.rope import RopeKeys
 from ropewalk.dialects.hf.rotation import STEPPED
-from ropewalk.dialects.values import Notes
+from ropewalk.dialects.values import Notes, Section
 
 OLMO3_BASE = 500_000.0
 """The default of OLMo 3's class, which its sliding layers get."""
@@ -20,8 +20,10 @@ def remark_on_mlp(kind: Kind, indices: tuple[int, ...], notes: Notes) -> None:
     """Layers left out of the groups."""
     notes.note(
         "layers-without-order",
-        f"{len(indices)} layers are {kind.word} only: no attention and no state, so they are in "
-        "no group",
+        f"{len(indices)} layers see images alone, so they are in no group"
+        if kind.word == CROSS
+        else f"{len(indices)} layers are {kind.word} only: no attention and no state, so they are "
+        "in no group",
     )
 
 
@@ -98,6 +100,12 @@ def remark_on_family(
             f"{family.model_type} rotates by the negative angles: its weights do not fit code "
             "that rotates the usual way",
         )
+    if facts.grown is not None:
+        notes.note(
+            "query-grows",
+            f"{family.model_type} multiplies the queries of its layers without rotation by a "
+            f"factor that grows with the position, {facts.grown:g} at 4,000; no key states it",
+        )
     if family.model_type == "modernbert" and any(k.word == SLIDING for k, _ in layers.groups):
         notes.note(
             "window-both-ways",
@@ -128,3 +136,18 @@ def remark_on_family(
             "shared-keys",
             f"the last {shared} layers use the keys of earlier layers of their kind",
         )
+
+
+_CONTENT_KEYS = ("clamp_len", "attn_type", "num_buckets", "relative_max_distance", "ngram")
+
+
+def remark_on_content(config: Section, model_type: str, notes: Notes) -> None:
+    """A bias on the scores by distance and by the query, and the keys that belong to it."""
+    keys = [key for key in _CONTENT_KEYS if key in config.values]
+    named = f" ({', '.join(config.name(key) for key in keys)})" if keys else ""
+    notes.note(
+        "bias-by-content",
+        f"{model_type} adds a bias to its scores that goes by the distance and by what the query "
+        f"is{named}; no encoding here describes that one",
+        "measure lengths beyond the trained one",
+    )

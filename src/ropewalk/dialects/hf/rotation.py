@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ropewalk.dialects.hf.defaults import RotaryFacts
+from ropewalk.dialects.hf.measured import unread_keys
 from ropewalk.dialects.hf.rope import BASE_KEYS, read_sections
 from ropewalk.dialects.hf.scaling import Surroundings, read_scaling, type_of
 from ropewalk.dialects.values import Notes, Section
@@ -32,6 +33,13 @@ def read_rotary(
     """
     whole_heads = type_of(rope, notes) == "proportional"
     dims = read_dims(config, rope, facts, notes, local=local, whole_heads=whole_heads)
+    if config.has("rotary_dim") and "rotary_dim" in unread_keys(model_type):
+        notes.warn(
+            "width-not-rotated",
+            f"{config.name('rotary_dim')} is {config.count('rotary_dim')}, which the code of "
+            f"transformers' {model_type} never asks for: it rotates whole heads",
+            "serve it with an engine that reads the key",
+        )
     pairs = dims.rotary // 2 if dims.rotary is not None else None
     around = Surroundings(config, claimed, pairs, model_type, nested, notes, facts.original)
     scaling, scaling_source = _scaling(rope, facts, around)
@@ -224,14 +232,15 @@ def read_dims(
         return Dims(None, None, "qk_rope_head_dim is missing")
     head, head_source = _head_dim(config, facts, notes, local=local)
     fixed = config.count("rotary_dim")
-    reads = facts.fixed_schedule or facts.base is None or "rotary_dim" in facts.partial_keys
+    by_width = "rotary_dim" in facts.partial_keys
+    reads = by_width or facts.base is None
     if fixed is not None and reads:
         return _checked(Dims(head, fixed, config.name("rotary_dim")), config)
     if fixed is not None:
         notes.note("unread-rotary-dim", f"{config.name('rotary_dim')} is not read by this family")
-    if facts.fixed_schedule and "rotary_dim" not in config.values:
+    if facts.fixed_schedule and by_width and "rotary_dim" not in config.values:
         return _checked(Dims(head, 64, "transformers' default rotary_dim: 64"), config)
-    share, share_source = (1.0, "") if whole_heads else _share(config, rope, facts)
+    share, share_source = (1.0, "") if whole_heads else _share(config, rope, facts, notes)
     if head is None:
         return Dims(None, None, head_source)
     source = head_source if share == 1.0 else f"{share_source} of {head} ({head_source})"
@@ -301,17 +310,34 @@ def _first(config: Section, keys: tuple[str, ...]) -> tuple[str, int | None]:
     return keys[0], None
 
 
-def _share(config: Section, rope: Section, facts: RotaryFacts) -> tuple[float, str]:
+def _share(config: Section, rope: Section, facts: RotaryFacts, notes: Notes) -> tuple[float, str]:
     """The share of a head that is rotated: the rope dictionary, then the top, then the default."""
     value = rope.number("partial_rotary_factor")
     if value is not None:
+        if not facts.inner_share:
+            _remark_on_share(rope, "partial_rotary_factor", value, facts, notes)
         return value, rope.name("partial_rotary_factor") + f" {value:g}"
     for key in facts.partial_keys:
-        if (value := config.number(key)) is not None:
-            return value, config.name(key) + f" {value:g}"
+        if (stated := config.number(key)) is not None:
+            if not facts.outer_share:
+                _remark_on_share(config, key, stated, facts, notes)
+            return stated, config.name(key) + f" {stated:g}"
     if facts.base is None:
         return facts.partial, f"{facts.partial:g}, by the convention of the model's own code,"
     return facts.partial, f"transformers' default partial_rotary_factor {facts.partial:g}"
+
+
+def _remark_on_share(
+    part: Section, key: str, value: float, facts: RotaryFacts, notes: Notes
+) -> None:
+    """A share that the class of a model type was seen not to take."""
+    if value != facts.partial:
+        notes.warn(
+            "share-not-read",
+            f"{part.name(key)} is {value:g}, which transformers' class of this model type does "
+            f"not read: it rotates {facts.partial:g} of each head",
+            "serve it with an engine that reads the key, if training used it",
+        )
 
 
 def _checked(dims: Dims, config: Section) -> Dims:
