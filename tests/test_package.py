@@ -343,6 +343,7 @@ OPTIONS = {
     "explain scale": {"--json"},
     "explain encodings": {"--json"},
     "doctor": set(),
+    "window": {"url", "--model", "--most", "--api", "--tokenizer", "--timeout", "--json"},
 }
 """The command line's promise: nothing leaves or joins it without this table saying so."""
 

@@ -26,7 +26,7 @@ ONLY_PRINTED = {"audit": {"pairs"}, "prove": {"csv"}}
 """Those of one command."""
 ONLY_CALLED = {"listener", "command", "name", "tokenizer", "length"}
 """Parameters of functions: who is told, and what goes with a loaded model."""
-VERBS = ("audit", "convert", "prove", "extend", "tune", "compare", "trace")
+VERBS = ("audit", "convert", "prove", "extend", "tune", "compare", "trace", "window")
 
 
 def printed(*arguments: object) -> dict[str, Any]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ropewalk.rope.spec import PositionSpec, RotarySpec
     from ropewalk.tables.module import TokenEmbedding
     from ropewalk.tables.open import open_table
-    from ropewalk.verbs.proving import prove
+    from ropewalk.verbs.proving import prove, window
     from ropewalk.verbs.reading import audit, convert
     from ropewalk.verbs.running import compare, extend, trace, tune
 
@@ -45,6 +45,7 @@ __all__ = [
     "prove",
     "trace",
     "tune",
+    "window",
 ]
 
 _HOMES = {
@@ -65,6 +66,7 @@ _HOMES = {
     "prove": "ropewalk.verbs.proving",
     "trace": "ropewalk.verbs.running",
     "tune": "ropewalk.verbs.running",
+    "window": "ropewalk.verbs.proving",
 }
 """The module in which each public name is defined."""
 

@@ -28,6 +28,7 @@ EXAMPLES = {
     "pack": "ropewalk pack texts --tokenizer tiny --length 256 --out rows.parquet",
     "compare": "ropewalk compare --preset minute --encodings rope,alibi",
     "demo": "ropewalk demo --full",
+    "window": "ropewalk window http://127.0.0.1:8080/v1",
     "show": "ropewalk show proof --cell 256,50,0",
     "trace": 'ropewalk trace tiny "The cat sat"',
     "doctor": "ropewalk doctor",

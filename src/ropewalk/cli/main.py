@@ -29,6 +29,7 @@ from ropewalk.cli.show import show_command
 from ropewalk.cli.table.app import table_app
 from ropewalk.cli.trace import trace_command
 from ropewalk.cli.tune import tune_command
+from ropewalk.cli.window import window_command
 from ropewalk.errors import FAILED, RopewalkError
 
 
@@ -55,6 +56,7 @@ _COMMANDS = (
     ("convert", convert_command, "Its position settings in another engine's words."),
     ("prove", prove_command, "What a model finds at every length and depth."),
     ("prove diff", prove_diff_command, "Two proofs on the same prompts, and what of it is chance."),
+    ("window", window_command, "How much of a prompt a server really reads."),
     ("extend", extend_command, "A longer context, chosen by measurement and written."),
     ("loss", loss_command, "What each token of a long text costs, by its position."),
     ("tune", tune_command, "Brief training on long documents, and what it gained."),

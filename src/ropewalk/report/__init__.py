@@ -43,6 +43,7 @@ HOMES = {
     "Proof": "proof",
     "RunDiff": "diff",
     "RunSummary": "proof",
+    "ServedWindow": "served_window",
     "Story": "chapters",
     "Trace": "traced",
     "Tuned": "tune",

@@ -24,6 +24,7 @@ from ropewalk.verbs.taken import (
 )
 
 if TYPE_CHECKING:
+    from ropewalk.proof.endpoint.window import ServedWindow
     from ropewalk.proof.prove import Proof
 
 DeviceMap = str | Mapping[str, str | int]
@@ -131,3 +132,32 @@ def _tasks(task: Several | None) -> tuple[str, ...]:
 
     words = listed(task)
     return () if words is None else parse_tasks(words)
+
+
+def window(
+    url: str,
+    *,
+    model: str = "",
+    most: Tokens = "128k",
+    api: str = "auto",
+    tokenizer: str | None = None,
+    timeout: float = 600.0,
+) -> ServedWindow:
+    """How much of a prompt the server at `url` really reads, found with 12 prompts at most.
+
+    `model`: which of its models, where it has several. `most`: tokens of the longest prompt that is
+    sent. `tokenizer`: the model or folder whose tokenizer counts its tokens exactly. `timeout` in
+    seconds, of one request.
+
+    Returns a `ServedWindow`: the longest prompt that was read whole, what is lost of longer ones,
+    whether the server says so, and what its counts count.
+
+    Raises UsageError for an address that is none, EndpointError for a server that cannot be asked.
+
+    >>> ropewalk.window("http://127.0.0.1:8080/v1").sentence  # doctest: +SKIP
+    """
+    from ropewalk.proof.endpoint.subject import EndpointSettings
+    from ropewalk.proof.endpoint.window import find_window
+
+    where = EndpointSettings((url,), api=api, tokenizer=tokenizer, timeout=timeout)
+    return find_window(model, where, most=tokens(most, "--most"))

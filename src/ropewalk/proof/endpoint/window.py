@@ -9,7 +9,7 @@ the middle where nothing is likely.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from secrets import randbelow
 
 from ropewalk.errors import EndpointError, LengthError, UsageError
@@ -43,6 +43,7 @@ REQUESTS = 12
 EXACT = 0.01
 _JUST = 0.0045
 """How far below and above a likely window is looked."""
+_NEAR = 0.95
 _FIRST, _STEP = 1024, 4
 _SHORTEST = 192
 MOST = 131_072
@@ -68,7 +69,7 @@ class WindowLook:
 
 @short_with("url", "reads", "fails")
 @dataclass(frozen=True, slots=True)
-class Window(Shown):
+class ServedWindow(Shown):
     """What a server reads. Lengths in its tokens, of prompt and answer together.
 
     `reads`: the longest that was read whole, None where none was; `fails`: the shortest that was
@@ -120,7 +121,7 @@ class Window(Shown):
 
 def find_window(
     name: str, given: EndpointSettings, *, chat: bool = False, most: int = MOST
-) -> Window:
+) -> ServedWindow:
     """Find out what the server at the first address reads, with REQUESTS prompts at most.
 
     `most`: tokens of the longest prompt. Raises EndpointError where it cannot be asked, UsageError
@@ -132,6 +133,8 @@ def find_window(
     client = Client(given.base_urls[0], gate, timeout=given.timeout)
     try:
         met = meet(name, given, [client], chat=chat, answer_tokens=CHAT_ANSWER_TOKENS, brief=True)
+        # An answer must not be cut short for what a server states and does not keep to.
+        met.subject.window = None
         search = _Search(client, met, most)
         search.run()
         return search.result()
@@ -149,9 +152,10 @@ class _Search:
     low: int | None = None
     high: int | None = None
     likely: list[int] = field(default_factory=list)
-    tried: set[int] = field(default_factory=set)
+    tried: list[int] = field(default_factory=list)
     depth: float = 0.0
     able: bool = False
+    kept: int | None = None
     cut: CutPart = CutPart.NONE
     believed: bool = True
 
@@ -167,10 +171,10 @@ class _Search:
             length = self._next()
             if length is None:
                 break
-            self.tried.add(length)
+            self.tried.append(length)
             self._take(self._look(length, self.depth))
 
-    def result(self) -> Window:
+    def result(self) -> ServedWindow:
         """What was found out."""
         subject, client = self.subject, self.client
         failed = [look for look in self.looks if not look.whole]
@@ -185,7 +189,7 @@ class _Search:
             remarks.append(
                 "the model found no fact in a text that it read: only refusals and counts tell"
             )
-        return Window(
+        return ServedWindow(
             url=client.url, model=subject.model, reads=self.low, fails=self.high,
             refuses=bool(failed) and not silent, cut=self.cut if silent else CutPart.NONE,
             counts=counts, able=self.able, facts=self.met.facts, asked_by=subject.dialect.words(),
@@ -209,7 +213,8 @@ class _Search:
             below, above = int((1 - _JUST) * window), int((1 + _JUST) * window) + 1
             for length in (below, above):
                 if low < length <= self.most and (high is None or length < high):
-                    if length in self.tried:
+                    # A second time, our tokens may be better known.
+                    if self.tried.count(length) > 1:
                         continue
                     return length
         if high is None:
@@ -224,7 +229,9 @@ class _Search:
         self.looks.append(look)
         self.able = self.able or look.found
         if look.refused:
-            self.likely = [n for n in read_refusal(400, look.refused).numbers if n < look.length]
+            said = read_refusal(400, look.refused).numbers
+            # What is near is the prompt's own count.
+            self.likely += [n for n in said if n < _NEAR * look.length and n not in self.likely]
         elif not look.whole and self.cut is CutPart.NONE:
             self.cut = self._part(look)
             if self.cut is CutPart.NONE:
@@ -239,6 +246,9 @@ class _Search:
             self._middle()
 
     def _narrow(self, look: WindowLook) -> None:
+        if self.kept is not None:
+            self.low, self.high = self.kept, self.kept + 1
+            return
         reach = look.length
         if look.whole:
             self.low = max(self.low or 0, reach)
@@ -265,15 +275,24 @@ class _Search:
         if not self.able:
             return CutPart.UNKNOWN
         if look.found:
-            middle = self._look(look.length, 0.5)
+            longer = int(1.25 * look.length)
+            middle = self._look(longer if longer <= self.most else look.length, 0.5)
+            self.looks.insert(-1, middle)
             if not middle.found:
+                if look.counted == middle.counted and look.length != middle.length:
+                    self.kept = look.counted
                 self.depth = 0.5
                 return CutPart.MIDDLE
             self.looks[-1] = WindowLook(
                 look.length, look.depth, "", look.counted, found=True, whole=True
             )
             return CutPart.NONE
-        end = self._look(look.length, 1.0)
+        longer = int(1.25 * look.length)
+        end = self._look(longer if longer <= self.most else int(0.9 * look.length), 1.0)
+        self.looks.insert(-1, end)
+        if self._is_low(look) and look.counted and look.counted == end.counted:
+            # Prompts of two lengths, and the same count: that many are kept.
+            self.kept = look.counted
         return CutPart.BEGINNING if end.found else CutPart.END
 
     def _is_low(self, look: WindowLook) -> bool:
@@ -302,6 +321,11 @@ class _Search:
                 self.client, subject.model, subject.dialect, content, sent, tries=2, doubt=True
             )
         except (PromptTooLongError, RejectedError, NoSuchPlaceError) as error:
+            said = read_refusal(400, str(error)).numbers
+            counts = [n for n in said if abs(n - expected) <= sent.slack and n != subject.window]
+            if counts and not counting.exact and len(set(counts)) == 1:
+                self._learn(counts[0], own)
+                length = counts[0] + most
             return WindowLook(length, depth, refused=str(error))
         except ThrottledError as error:
             raise EndpointError(
@@ -315,8 +339,16 @@ class _Search:
         whole = not low and (hit or (not self.able and bool(self.looks)))
         if counted is not None and self.believed and whole:
             length = counted + most
+            if not counting.exact and own >= _SHORTEST:
+                self._learn(counted, own)
         elif counted is None or counted >= counting.least(own):
             # Only the fact tells what was read, and it is said twice: the second one tells.
             second = subject.tokens.inner(f"The pass key of {prompt.key} is {prompt.value}. So.")
             length -= 0 if depth else round(counting.ratio * (prompt.needle_start + second)) + salt
         return WindowLook(length, depth, "", counted, found=hit, whole=whole)
+
+    def _learn(self, counted: int, own: int) -> None:
+        """The longer a text, the better it says how many of the server's tokens ours are."""
+        counting = self.subject.counting
+        ratio = (counted - counting.overhead) / own
+        self.subject.counting = replace(counting, ratio=ratio)
