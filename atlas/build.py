@@ -85,7 +85,7 @@ def record(model_type: str) -> dict[str, Any]:
             found.update(facts(text, observe(model_type)))
             if found.get("encoding") == "rotary":
                 found["nested"] = nested(text, model_type)
-                if (outcome := older(text)) != "computed":
+                if (outcome := older(text)).startswith("base "):
                     found["older"] = outcome
             if still := unread(text):
                 found["unread"] = still

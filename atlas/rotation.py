@@ -37,9 +37,9 @@ def solve(x: Tensor, position_ids: list[int]) -> Rotated | None:
     grown = (x.norm(dim=-1) / x[:, :1].norm(dim=-1)).mean(0)
     if bool(((grown - 1).abs() > 1e-4).any()):
         # The whole query may be multiplied by a factor that goes by the position.
-        found = solve(x / grown[None, :, None], position_ids)
+        even = solve(x / grown[None, :, None], position_ids)
         bare = Rotated(0, 0, "", (), 0.0)
-        return replace(found or bare, grown=tuple(grown.tolist()))
+        return replace(even or bare, grown=tuple(grown.tolist()))
     moved = ((x - x[:, :1]).abs().amax(dim=(0, 1)) > MOVED * largest).nonzero().flatten().tolist()
     if not moved:
         return None

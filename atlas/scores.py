@@ -44,7 +44,7 @@ class Watch(TorchDispatchMode):
     """
 
     def __init__(self, run: Any, *, blank: bool = False) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.length, self.run, self.blank = run.length, run, blank
         self.found: list[Scored] = []
         self._waiting: list[_Product] = []

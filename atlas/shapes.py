@@ -147,8 +147,8 @@ def _class_of(config: Any) -> Any:
     except KeyError:
         pass
     if config.model_type in CLASSES:
-        place, kind = CLASSES[config.model_type]
-        return getattr(importlib.import_module(f"transformers.models.{place}"), kind)
+        place, named = CLASSES[config.model_type]
+        return getattr(importlib.import_module(f"transformers.models.{place}"), named)
     name = type(config).__module__.replace("configuration_", "modeling_")
     module = importlib.import_module(name)
     fitting = [

@@ -170,11 +170,9 @@ def older_5(given: Given) -> Effect | None:
     """Version 4's `rope_scaling`, which a few classes leave aside."""
     outcome = older_outcome(given.model_type)
     stated = given.config.get("rope_scaling") and not given.config.get("rope_parameters")
-    if not outcome or not stated or given.nested or given.from_gguf:
+    # What a class stops with was seen of linear scaling alone.
+    if not outcome.startswith(BASE) or not stated or given.nested or given.from_gguf:
         return None
-    if not outcome.startswith(BASE):
-        rule = f"stops with {outcome}: this class does not take the keys of version 4"
-        return Effect(None, rules=(rule,))
     rule = "rope_scaling is not read by this class"
     return Effect(replace(given.rotary, scaling=UNSCALED), given.trained, rules=(rule,))
 
