@@ -99,7 +99,7 @@ def test_without_a_word_needles_are_branches_and_the_run_says_so(
     done = prove(tiny_model, "--lengths", "300,700", "--depths", "0,100")
     assert "branches: the haystack of a trial is read once" in done.err
     facts = done.facts()
-    assert (facts["sharing"], facts["trials"]) == ("branches", "10")
+    assert (facts["sharing"], facts["trials"]) == ("branches", "3")
     # Answers by prompts of their own would read more than branches save, or less: it is said.
     assert facts["calibration"].startswith(("Calibration: ", "none, it would read more"))
     assert "kept in " in done.err
