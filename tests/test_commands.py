@@ -18,6 +18,7 @@ from tests.processes import ran
 ROOT = Path(__file__).parent.parent
 LEFT_OUT = {
     "ropewalk prove openai:NAME --base-url URL": "needs a server, which its own tests start",
+    "ropewalk window URL": "needs a server, which its own tests start",
     "ropewalk compare": "trains for minutes; its own tests run it small",
     "ropewalk extend smollm2 --to 16384 --lengths 16000": "benchmarks/extend.py runs it",
 }
