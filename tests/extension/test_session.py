@@ -141,7 +141,7 @@ def test_a_search_that_does_not_beat_the_closed_form_leaves_it(
     folder: SaveFolder, tmp_path: Path
 ) -> None:
     source = folder()
-    given = settings(source, tmp_path / "work", method="search", tries=12, depths=(0.0, 0.25, 0.5))
+    given = settings(source, tmp_path / "work", method="search", tries=30, depths=(0.0, 0.25, 0.5))
     found = extend(given)
     assert found.found is not None
     verdict = found.found.verdict
@@ -149,9 +149,9 @@ def test_a_search_that_does_not_beat_the_closed_form_leaves_it(
     assert verdict.gaps.count == 10
     # A model of random weights finds nothing: no schedule can be shown to be better.
     assert verdict.wins is (found.method == "search")
-    assert found.found.tries == 12
+    assert found.found.tries == 30
     lines = (tmp_path / "work" / "search.jsonl").read_text().splitlines()
-    assert len(lines) == 13
+    assert len(lines) == 31
     assert "held-out" in terminal(document_of(found))
     forced = extend(replace(given, force=True))
     assert forced.method == "search"

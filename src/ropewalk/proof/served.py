@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ropewalk.errors import UsageError
 from ropewalk.listener import Listener
+from ropewalk.proof.cells import Calibrate
 from ropewalk.proof.endpoint.client import Client
 from ropewalk.proof.endpoint.meeting import Meeting, meet
 from ropewalk.proof.endpoint.policy import RequestGate
@@ -122,6 +123,11 @@ def _check(settings: ProofSettings) -> EndpointSettings:
         raise UsageError("--rope cannot change a model at a server; start the server with it")
     if settings.device != "auto" or settings.dtype != "auto":
         raise UsageError("--device and --dtype are the server's to choose: leave them out")
+    if settings.calibrate not in (None, Calibrate.OFF):
+        raise UsageError(
+            f"--calibrate {settings.calibrate} is for a model that is run here: a server shares "
+            "beginnings, which change no answer; leave it out"
+        )
     if settings.device_map is not None:
         raise UsageError("--device-map is for a model that is run here: leave it out")
     if settings.chat and settings.endpoint.api == "completions":
