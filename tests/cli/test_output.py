@@ -100,9 +100,9 @@ def test_progress_into_a_pipe_is_plain_lines(run: Run, tiny_model: Path) -> None
     assert lines[0] == "loading torch and transformers ..."
     assert all(phase.endswith(" ...") for phase in lines[:begin])
     sharing, budget, spent, place = lines[begin : begin + 4]
-    assert sharing.startswith("nested sharing: one document a trial")
+    assert sharing.startswith("branches: the haystack of a trial is read once")
     assert budget.startswith("5 prompts, ")
-    assert " tokens to read (nested sharing: " in budget
+    assert " tokens to read (branches: " in budget
     assert re.match(
         r"about \d+ seconds at the pace of a short text, key-value cache: \d+ MiB", spent
     )

@@ -44,7 +44,7 @@ def test_json_has_a_summary_of_each_task(prove: Prove, tiny_model: Path) -> None
         assert summary["lengths"] == [900, 1100]
         assert summary["depths"] == [0.0, 1.0]
     assert "prefix sharing: " in done.err
-    assert "only the task single has facts for a document" in done.err
+    assert "only the task single hides one needle" in done.err
 
 
 def test_a_suite_is_its_tasks(prove: Prove, tiny_model: Path) -> None:

@@ -84,9 +84,9 @@ def test_by_default_it_is_asked_what_it_learned(tmp_path: Path) -> None:
         256,
         "max_trained_positions",
     )
-    assert {row.sharing for row in proof.rows} == {Sharing.PREFIX}
+    assert {row.sharing for row in proof.rows} == {Sharing.BRANCHES}
     # At the length it was trained on it finds all, at eight times that nothing.
     assert proof.summary.columns[0].pooled.hits == 4
     assert proof.summary.columns[-1].pooled.hits == 0
-    assert said[0].startswith("asked what its files (ropewalk_prove) say that it was trained on")
+    assert said[0].startswith("asked at the lengths that its files name: 256, 512, 1,024 and 2,048")
     assert proof.summary.facts["asked as"].startswith(said[0])
