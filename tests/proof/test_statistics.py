@@ -30,7 +30,9 @@ def a_row(cell: Cell, outcome: Outcome, log_probability: float | None = -0.5) ->
 
 def column(length: int, text: str) -> list[Row]:
     """Rows of one length, "H", "M", "W", "O", "E" each, spread over the depths in turn."""
-    names = {outcome.value[0]: outcome for outcome in Outcome}
+    names = {"T": Outcome.TRUNCATED} | {
+        each.value[0]: each for each in Outcome if each.value[0] != "T"
+    }
     return [
         a_row(Cell(length, DEPTHS[i % len(DEPTHS)], i // len(DEPTHS)), names[letter])
         for i, letter in enumerate(text)

@@ -64,7 +64,8 @@ def test_a_window_that_is_stated_or_named_in_a_refusal_is_made_sure_of() -> None
         with Fake(1500, too_long=REFUSAL, says=says, tokenizer=False) as fake:
             found = ropewalk.window(fake.url, most=8000)
         assert found.refuses
-        assert found.reads == pytest.approx(1500, rel=0.02)
+        # Our tokens are estimated, of words that differ from run to run.
+        assert found.reads == pytest.approx(1500, rel=0.06)
         assert found.requests <= 12
 
 

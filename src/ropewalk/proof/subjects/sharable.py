@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ropewalk.errors import ModelFileError
+from ropewalk.errors import ModelFileError, RopewalkError
 from ropewalk.models.rotary_tables import schedule_at
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.subjects.branches import Branches, can_stand_side_by_side
@@ -80,7 +80,10 @@ def _no_branches(model: Any, limit: float) -> str:
     calls = ModelCalls(model)
     if not can_stand_side_by_side(calls, InPlaceCache.for_model(model, 0)):
         return f"{name} does not take positions and a mask of its own"
-    apart = _gap_tried(model)
+    try:
+        apart = _gap_tried(model)
+    except (RopewalkError, RuntimeError, TypeError, ValueError, LookupError) as error:
+        return f"{name} takes no gap ({error})"
     if not apart <= limit:
         return (
             f"with a gap {name}'s scores are {apart:.2g} standard deviations from those of one "
