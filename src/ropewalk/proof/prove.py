@@ -315,6 +315,9 @@ class _Session:
                 return ended
             if store.facts().fallback is not None:
                 sharing, prompts = Sharing.PREFIX, Prompts(self.model.laid(self.alone))
+                # A needle by itself is the same prompt either way, and is asked for each.
+                own = asking.hash_of
+                asking = replace(asking, hash_of=lambda prompt: f"{Sharing.PREFIX}|{own(prompt)}")
         self.tell.say(ASKING)
 
         def ask_cells(cells: tuple[Cell, ...]) -> RunResult:
