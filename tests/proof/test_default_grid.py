@@ -18,9 +18,9 @@ from ropewalk.models.tokenizer import load_tokenizer
 from ropewalk.proof.calibration import plan_calibration
 from ropewalk.proof.cells import Calibrate, Cell, Control, Prompt
 from ropewalk.proof.gapped import GappedMaker
+from ropewalk.proof.grid import default_lengths
 from ropewalk.proof.plan import make_plan, parse_lengths
 from ropewalk.proof.prompt import PromptMaker
-from ropewalk.proof.prove import default_lengths
 from ropewalk.proof.settings import DEFAULT_DEPTHS, DEFAULT_DOCUMENTS
 from ropewalk.proof.tokens import Tokens
 

@@ -17,8 +17,9 @@ from ropewalk.errors import LengthError, StoreError, UsageError
 from ropewalk.listener import Listener
 from ropewalk.proof.cells import Answer, Cell, Control, Outcome, Row, Sharing
 from ropewalk.proof.facts import IDENTITY
+from ropewalk.proof.grid import default_lengths
 from ropewalk.proof.progress import Event
-from ropewalk.proof.prove import Proof, default_lengths, prove
+from ropewalk.proof.prove import Proof, prove
 from ropewalk.proof.settings import DEFAULT_DEPTHS, DEFAULT_TRIALS, ProofSettings
 from ropewalk.proof.statistics.tally import summarise
 from ropewalk.proof.store import Store

@@ -18,8 +18,8 @@ from ropewalk.proof.ask import Alone
 from ropewalk.proof.branching import Branching
 from ropewalk.proof.cells import Sharing
 from ropewalk.proof.facts import RunFacts
+from ropewalk.proof.grid import lengths_of, planned
 from ropewalk.proof.plan import CostModel
-from ropewalk.proof.prove import lengths_of, planned
 from ropewalk.proof.settings import ProofSettings, as_stated
 from ropewalk.proof.subject import OpenedModel, Subject
 from ropewalk.proof.subjects.calls import ModelCalls

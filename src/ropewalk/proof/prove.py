@@ -30,6 +30,7 @@ from ropewalk.proof.facts import (
     with_sharing,
 )
 from ropewalk.proof.gapped import GappedMaker
+from ropewalk.proof.grid import lengths_of, planned
 from ropewalk.proof.own import Texts
 from ropewalk.proof.plan import (
     CostModel,
@@ -38,18 +39,16 @@ from ropewalk.proof.plan import (
     Prompts,
     check_lengths_hold,
     in_words,
-    make_plan,
 )
 from ropewalk.proof.progress import ASKING, RunResult
 from ropewalk.proof.prompt import PromptMaker
 from ropewalk.proof.reading import Budget, ReadCost, default_calibrate, reading
-from ropewalk.proof.settings import RUNS, ProofSettings, go_on
+from ropewalk.proof.settings import MOST_DOCUMENTS, RUNS, ProofSettings, go_on
 from ropewalk.proof.statistics.tally import by_task, own_rows, summary_of
 from ropewalk.proof.store import Store, try_folder
 from ropewalk.proof.subject import NamedModel, OpenedModel, Subject
 from ropewalk.proof.subjects.sharable import Sharable
 from ropewalk.proof.summary import RunSummary
-from ropewalk.rope.spec import LearnedPositions, PositionSpec
 from ropewalk.short import short_with
 from ropewalk.shown import Shown
 
@@ -119,37 +118,8 @@ def _named(settings: ProofSettings) -> NamedModel:
     return NamedFiles(settings)
 
 
-def default_lengths(claimed: int | None, *, beyond: bool = True) -> tuple[int, ...]:
-    """1,024 and its doublings below the claimed length, that length, and half as much again.
-
-    There the number on the box is tested. Not `beyond` for a model without positions there.
-    """
-    if claimed is None:
-        raise LengthError("this model claims no length; say which to test, like --lengths 1k,4k")
-    lengths = []
-    step = 1024
-    while step < claimed:
-        lengths.append(step)
-        step *= 2
-    return (*lengths, claimed, *([claimed * 3 // 2] if beyond else []))
-
-
-def lengths_of(spec: PositionSpec) -> tuple[int, ...]:
-    """The lengths that are asked where none are named. Raises LengthError without a claim."""
-    learned = any(isinstance(group.encoding, LearnedPositions) for group in spec.groups)
-    return default_lengths(spec.claimed.tokens, beyond=not learned)
-
-
-def planned(
-    settings: ProofSettings, lengths: tuple[int, ...], sharing: Sharing, trials: int | None = None
-) -> Plan:
-    """The plan of a proof whose prompts are shared in this way. Raises LengthError.
-
-    `trials` of the longest length, None: as the settings have it.
-    """
-    trials = settings.trials_of(sharing) if trials is None else trials
-    more = settings.more_trials(lengths, sharing, trials)
-    return make_plan(lengths, settings.depths, trials, settings.controls, settings.all_tasks, more)
+_IN_PIECES = 2.5
+"""How many times longer a plan of branches takes than its tokens read in one piece."""
 
 
 @dataclass(slots=True)
@@ -222,9 +192,14 @@ class _Session:
         elif self.settings.sharing is None or self.able.reason:
             self.tell.note(_sharing_line(self.able.sharing, self.able.reason or why))
 
-    def _lay_out(self, lengths: tuple[int, ...], trials: int | None = None) -> None:
+    def _lay_out(
+        self,
+        lengths: tuple[int, ...],
+        trials: int | None = None,
+        most: int = MOST_DOCUMENTS,
+    ) -> None:
         """The plan over these lengths, and what lays out its prompts."""
-        self.plan = planned(self.settings, lengths, self.able.sharing, trials)
+        self.plan = planned(self.settings, lengths, self.able.sharing, trials, most)
         make: Make = self.alone
         self.gapped = None
         if self.able.sharing is Sharing.BRANCHES:
@@ -257,11 +232,13 @@ class _Session:
 
     def _within(self, left: float, cost: CostModel | None, budget: Budget) -> Budget:
         """As many trials as fit the time that is left, where the user named none."""
-        trials = self.plan.trials
-        named = self.settings.trials is not None
-        while not named and trials > 1 and budget.seconds is not None and budget.seconds > left:
-            trials -= 1
-            self._lay_out(self.plan.lengths, trials)
+        if self.settings.trials is not None:
+            return budget
+        tries = [(n, MOST_DOCUMENTS) for n in range(self.plan.trials - 1, 0, -1)]
+        for trials, most in [*tries, (1, MOST_DOCUMENTS // 2)]:
+            if budget.seconds is None or budget.seconds * _IN_PIECES <= left:
+                break
+            self._lay_out(self.plan.lengths, trials, most)
             budget = self._budget(cost)
         return budget
 

@@ -273,11 +273,13 @@ class ProofSettings:
             return self.trials
         return DEFAULT_DOCUMENTS if sharing is Sharing.BRANCHES else DEFAULT_TRIALS
 
-    def more_trials(self, lengths: Sequence[int], sharing: Sharing, trials: int) -> dict[int, int]:
+    def more_trials(
+        self, lengths: Sequence[int], sharing: Sharing, trials: int, most: int
+    ) -> dict[int, int]:
         """The trials of lengths that have more than the longest, where none are named."""
         if self.trials is not None or sharing is not Sharing.BRANCHES:
             return {}
-        return spread_trials(lengths, trials, MOST_DOCUMENTS)
+        return spread_trials(lengths, trials, most)
 
     @property
     def further(self) -> UntilCertain | None:
