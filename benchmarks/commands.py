@@ -67,7 +67,7 @@ table tiny export --npy rows.npy
 LONG = """
 demo
 demo --full
-prove smollm2 --lengths 2048,8000,12000 --trials 2 --sharing prefix
+prove smollm2 --lengths 512,1024,2048,4096,8192,12288 --depths 5 --minutes 3.8 --calibrate off
 """
 """The demo, and the README's proofs as they stand there; what the demo prints to try next is added.
 Left out: `extend smollm2` and `compare`, which have results and commands of their own."""
